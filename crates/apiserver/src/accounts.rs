@@ -114,7 +114,7 @@ mod tests {
         let now = Timestamp::now();
         let account = serde_json::json!({"metadata": {"namespace": "n", "name": "a", "uid": "u"}});
         let table = server.state.registry.find("", "v1", "serviceaccounts").unwrap().table.clone();
-        server.state.store.create(&table, Key::new("n", "a"), account).unwrap();
+        server.state.store.create(&table, Key::new("n", "a"), account, &[]).unwrap();
         let grant = Grant {
             account: Key::new("n", "a"),
             uid: "u".to_owned(),

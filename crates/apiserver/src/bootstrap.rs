@@ -30,6 +30,6 @@ pub(crate) fn fill(state: &State) {
             "status": {"phase": "Active"},
         });
         // an error means that the namespace exists
-        let _ = state.store.create(&namespaces.table, Key::new("", name), namespace);
+        let _ = state.store.create(&namespaces.table, Key::new("", name), namespace, &[]);
     }
 }

@@ -226,23 +226,6 @@ pub(crate) async fn convert_custom(
     Ok(values)
 }
 
-/// Refuses to create objects of a custom resource definition that is being deleted.
-pub(crate) fn refuse_if_terminating(state: &State, resource: &Resource, name: &str) -> Result<(), ApiError> {
-    let Some(custom) = resource.custom() else { return Ok(()) };
-    let key = crate::store::Key::new("", custom.crd_name.as_str());
-    let going = state
-        .store
-        .get("apiextensions.k8s.io/customresourcedefinitions", &key)
-        .is_some_and(|crd| crd.metadata()["deletionTimestamp"].is_string());
-    if going {
-        return Err(ApiError::forbidden(
-            resource.about(name),
-            "create not allowed while custom resource definition is terminating",
-        ));
-    }
-    Ok(())
-}
-
 /// Returns only the metadata of an object.
 pub(crate) fn partial(object: &Value, version: &str) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"),

@@ -42,6 +42,9 @@ pub enum WriteError {
     /// The object is no longer at the expected revision.
     #[error("the object has changed in the meantime")]
     Changed,
+    /// What the object to create belongs to does not exist or is being deleted.
+    #[error("what the object belongs to is being deleted")]
+    Leaving,
     /// The object is nested too deeply to be read back.
     #[error(transparent)]
     TooDeep(#[from] DepthError),
@@ -158,10 +161,19 @@ impl Store {
         self.inner.lock().tables.remove(table);
     }
 
-    /// Stores a new object.
-    pub fn create(&self, table: &Arc<str>, key: Key, value: Value) -> Result<Arc<StoredObject>, WriteError> {
+    /// Stores a new object if the objects that it belongs to, given by their tables and keys, exist and are not being deleted.
+    pub fn create(
+        &self,
+        table: &Arc<str>,
+        key: Key,
+        value: Value,
+        parents: &[(&str, Key)],
+    ) -> Result<Arc<StoredObject>, WriteError> {
         depth::check(&value)?;
         let mut inner = self.inner.lock();
+        if !parents.iter().all(|(table, key)| inner.stays(table, key)) {
+            return Err(WriteError::Leaving);
+        }
         if inner.tables.get(table).is_some_and(|t| t.objects.contains_key(&key)) {
             return Err(WriteError::Exists);
         }
@@ -262,8 +274,40 @@ impl Store {
 // === impl Inner ===
 
 impl Inner {
+    /// Whether an object exists and is not being deleted.
+    fn stays(&self, table: &str, key: &Key) -> bool {
+        let found = self.tables.get(table).and_then(|table| table.objects.get(key));
+        found.is_some_and(|found| found.metadata()["deletionTimestamp"].is_null())
+    }
+
     fn check(&self, table: &str, key: &Key, expected: u64) -> Result<(), WriteError> {
         let found = self.tables.get(table).and_then(|t| t.objects.get(key)).ok_or(WriteError::Missing)?;
         if found.revision == expected { Ok(()) } else { Err(WriteError::Changed) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_object_is_only_created_while_what_it_belongs_to_stays() {
+        let store = Store::in_memory(16);
+        let (parents, children): (Arc<str>, Arc<str>) = (Arc::from("parents"), Arc::from("children"));
+        let parent = Key::new("", "parent");
+        let create = |name: &str| {
+            let named = json!({"metadata": {"name": name}});
+            store.create(&children, Key::new("", name), named, &[(&parents, parent.clone())]).map(drop)
+        };
+        assert_eq!(create("before"), Err(WriteError::Leaving));
+        let object = json!({"metadata": {"name": "parent"}});
+        let stored = store.create(&parents, parent.clone(), object, &[]).unwrap();
+        assert_eq!(create("meanwhile"), Ok(()));
+        let leaving = json!({"metadata": {"name": "parent", "deletionTimestamp": "2026-01-01T00:00:00Z"}});
+        store.update(&parents, parent.clone(), stored.revision, leaving).unwrap();
+        assert_eq!(create("after"), Err(WriteError::Leaving));
+        assert_eq!(store.count(&children), 1);
     }
 }

@@ -158,7 +158,7 @@ mod tests {
             let table: Arc<str> = Arc::from(format!("of-{bytes}"));
             let key = Key::new("", "a");
             let value = |text: usize| json!({"metadata": {"name": "a"}, "data": {"a": text.to_string().repeat(bytes)}});
-            let mut last = store.create(&table, key.clone(), value(0)).unwrap();
+            let mut last = store.create(&table, key.clone(), value(0), &[]).unwrap();
             let first = last.revision;
             for change in 1..200 {
                 last = store.update(&table, key.clone(), last.revision, value(change % 10)).unwrap();

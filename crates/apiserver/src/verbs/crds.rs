@@ -12,7 +12,8 @@ use crate::{
     store::{Key, StoredObject},
 };
 
-const TABLE: &str = "apiextensions.k8s.io/customresourcedefinitions";
+/// The table of definitions.
+pub(crate) const TABLE: &str = "apiextensions.k8s.io/customresourcedefinitions";
 /// The finalizer that keeps a definition until all its objects are deleted.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 

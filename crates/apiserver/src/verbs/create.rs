@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use rand::Rng;
 use serde_json::{Value, json};
 
-use super::{Call, incoming, validate::validate};
+use super::{Call, crds, incoming, validate::validate};
 use crate::{
     admit, allocation,
     answer::Answer,
@@ -18,6 +18,7 @@ use crate::{
     strategy,
 };
 
+const NAMESPACES: &str = "/namespaces";
 /// Characters of generated names. Without vowels, they do not form words.
 const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// How many suffixes to try if a generated name is taken.
@@ -64,12 +65,11 @@ async fn attempt(
     track: bool,
 ) -> Result<RequestedObject, ApiError> {
     let namespace = call.path.namespace.clone().unwrap_or_default();
-    check_namespace_exists(call, &namespace, value["metadata"]["name"].as_str().unwrap_or_default())?;
     let user = call.request.user.info();
     let options = json!({"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"});
     let options = admit::options(options, &call.request.query, dry_run);
     let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    form::refuse_if_terminating(call.state, resource, &name)?;
+    check_parents(call, &namespace, &name)?;
     let review = Review {
         operation: "CREATE",
         resource,
@@ -116,15 +116,19 @@ async fn attempt(
         return Ok(RequestedObject::new(value));
     }
     let stored = form::to_storage(call.state, resource, value).await?;
-    // Once more, because the namespace may have gone while webhooks answered.
-    check_namespace_exists(call, &namespace, &name)?;
-    match call.state.store.create(&resource.table, key.clone(), stored) {
+    let parents = parents(resource, &namespace);
+    match call.state.store.create(&resource.table, key.clone(), stored, &parents) {
         Ok(stored) => {
             services.keep();
             effects::after_write(call.state, resource, None, Some(&stored.value));
             form::show(call.state, resource, stored).await
         }
         Err(WriteError::Exists) => Err(already_exists(call, &key)),
+        // while webhooks answered
+        Err(WriteError::Leaving) => {
+            check_parents(call, &namespace, &name)?;
+            Err(ApiError::internal(WriteError::Leaving.to_string()))
+        }
         Err(error) => Err(ApiError::internal(error.to_string())),
     }
 }
@@ -164,12 +168,32 @@ pub(crate) fn check_namespace(call: &Call<'_>, value: &mut Value) -> Result<(), 
     Ok(())
 }
 
-/// Refuses a new object whose namespace does not exist or is terminating.
+/// The tables and keys of the objects that a new object belongs to: its namespace, and the definition of its kind.
+fn parents(resource: &Resource, namespace: &str) -> Vec<(&'static str, Key)> {
+    let namespace = (!namespace.is_empty()).then(|| (NAMESPACES, Key::new("", namespace)));
+    let definition = resource.custom().map(|custom| (crds::TABLE, Key::new("", custom.crd_name.as_str())));
+    namespace.into_iter().chain(definition).collect()
+}
+
+/// Refuses a new object whose namespace or definition does not exist or is being deleted.
+fn check_parents(call: &Call<'_>, namespace: &str, name: &str) -> Result<(), ApiError> {
+    check_namespace_exists(call, namespace, name)?;
+    let Some(custom) = call.resource.custom() else { return Ok(()) };
+    let found = call.state.store.get(crds::TABLE, &Key::new("", custom.crd_name.as_str()));
+    let definition = found.ok_or_else(ApiError::no_such_resource)?;
+    if definition.metadata()["deletionTimestamp"].is_null() {
+        return Ok(());
+    }
+    let why = "create not allowed while custom resource definition is terminating";
+    Err(ApiError::forbidden(call.resource.about(name), why))
+}
+
+/// Refuses a new object whose namespace does not exist or is being deleted.
 fn check_namespace_exists(call: &Call<'_>, namespace: &str, name: &str) -> Result<(), ApiError> {
     if namespace.is_empty() {
         return Ok(());
     }
-    let found = call.state.store.get("/namespaces", &Key::new("", namespace)).ok_or_else(|| {
+    let found = call.state.store.get(NAMESPACES, &Key::new("", namespace)).ok_or_else(|| {
         ApiError::not_found(StatusDetails { group: "", kind: "namespaces", name: namespace })
     })?;
     if found.metadata()["deletionTimestamp"].is_null() {
