@@ -119,7 +119,7 @@ pub fn objects(bytes: &[u8]) {
             .zip(head.uri.path_and_query())
             .map(|(change, path)| change.apply(path, found.prefix.as_deref()));
     }
-    let _ = tables.certificate(socket, Some("a.example.com"));
+    let _ = tables.certificates(socket, Some("a.example.com"));
     let ports = places(&observed, &observed.deployments, &BTreeMap::new());
     let resolved = Resolved::new(&observed, &ports, &mut RouteParser::default());
     status::updates(&observed, &resolved, &now);

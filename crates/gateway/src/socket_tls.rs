@@ -40,8 +40,8 @@ impl SocketTls {
         }
         let options = ServerOptions { clients: clients.clone(), ..ServerOptions::with_alpn(&ALPN) };
         let (socket, tables) = (self.socket, self.tables.clone());
-        let choose = move |name: Option<&str>| tables.load().certificate(socket, name);
-        let config = longboat_tls::server_config_by_name(&options, choose)?;
+        let candidates = move |name: Option<&str>| tables.load().certificates(socket, name);
+        let config = longboat_tls::server_config_by_name(&options, candidates)?;
         *current = Some(CurrentConfig { clients, config: config.clone() });
         Ok(config)
     }

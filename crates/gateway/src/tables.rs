@@ -180,9 +180,9 @@ impl Tables {
         &self.directory
     }
 
-    /// Returns the certificate for a TLS client that asks for this name.
-    pub(crate) fn certificate(&self, socket: SocketAddr, name: Option<&str>) -> Option<ServerCertificate> {
-        self.on(socket).certificate(name)
+    /// Returns the certificates for a TLS client that asks for this name, the best first.
+    pub(crate) fn certificates(&self, socket: SocketAddr, name: Option<&str>) -> Vec<ServerCertificate> {
+        self.on(socket).certificates(name)
     }
 
     /// Returns a POST request that a route of the service sends to `api`, a path such as `/v1/chat/completions`. Prefers the

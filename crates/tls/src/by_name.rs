@@ -17,13 +17,14 @@ use crate::{KeyPair, ServerOptions, TlsError, config::certified_key};
 #[derive(Clone)]
 pub struct ServerCertificate(Arc<CertifiedKey>);
 
-/// Creates a configuration that asks `choose` for the certificate of each connection, with the name that the client asks for.
-/// Certificates can be replaced at any time: open connections do not change.
+/// Creates a configuration that asks `candidates` for the certificates of each connection, with the name that the client asks for.
+/// The client gets the first one with a type of key that it can check. Certificates can be replaced at any time: open connections
+/// do not change.
 pub fn server_config_by_name(
     options: &ServerOptions,
-    choose: impl Fn(Option<&str>) -> Option<ServerCertificate> + Send + Sync + 'static,
+    candidates: impl Fn(Option<&str>) -> Vec<ServerCertificate> + Send + Sync + 'static,
 ) -> Result<Arc<ServerConfig>, TlsError> {
-    options.config(Arc::new(ByName(choose)))
+    options.config(Arc::new(ByName(candidates)))
 }
 
 // === impl ServerCertificate ===
@@ -68,9 +69,79 @@ impl<F> fmt::Debug for ByName<F> {
 
 impl<F> ResolvesServerCert for ByName<F>
 where
-    F: Fn(Option<&str>) -> Option<ServerCertificate> + Send + Sync,
+    F: Fn(Option<&str>) -> Vec<ServerCertificate> + Send + Sync,
 {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        (self.0)(hello.server_name()).map(|certificate| certificate.0)
+        let is_known = |certificate: &ServerCertificate| {
+            certificate.0.key.choose_scheme(hello.signature_schemes()).is_some()
+        };
+        let mut candidates = (self.0)(hello.server_name()).into_iter();
+        candidates.find(is_known).map(|certificate| certificate.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, PKCS_ECDSA_P256_SHA256, PKCS_ED25519};
+    use rustls::{
+        ClientConfig, ClientConnection, RootCertStore, ServerConnection, SignatureScheme,
+        crypto::{WebPkiSupportedAlgorithms, ring},
+        pki_types::CertificateDer,
+    };
+
+    use super::*;
+
+    const NAME: &str = "a.example.com";
+
+    /// Returns the certificate that a client gets that can check only one type of signature.
+    fn received(
+        server: &Arc<ServerConfig>,
+        roots: &RootCertStore,
+        scheme: SignatureScheme,
+    ) -> Option<CertificateDer<'static>> {
+        let mut provider = ring::default_provider();
+        let all = provider.signature_verification_algorithms;
+        let only: Vec<_> = all.mapping.iter().copied().filter(|(known, _)| *known == scheme).collect();
+        provider.signature_verification_algorithms =
+            WebPkiSupportedAlgorithms { mapping: Box::leak(only.into_boxed_slice()), ..all };
+        let client = ClientConfig::builder_with_provider(Arc::new(provider));
+        let client = client.with_safe_default_protocol_versions().unwrap();
+        let client = client.with_root_certificates(roots.clone()).with_no_client_auth();
+        let mut client =
+            ClientConnection::new(Arc::new(client), ServerName::try_from(NAME).unwrap()).unwrap();
+        let mut server = ServerConnection::new(server.clone()).unwrap();
+        let mut bytes = Vec::new();
+        client.write_tls(&mut bytes).unwrap();
+        server.read_tls(&mut &bytes[..]).unwrap();
+        server.process_new_packets().ok()?;
+        bytes.clear();
+        while server.wants_write() {
+            server.write_tls(&mut bytes).unwrap();
+        }
+        client.read_tls(&mut &bytes[..]).unwrap();
+        client.process_new_packets().unwrap();
+        client.peer_certificates().map(|chain| chain[0].clone().into_owned())
+    }
+
+    #[test]
+    fn a_client_gets_the_first_certificate_whose_key_it_can_check() {
+        crate::install_default_provider();
+        let mut roots = RootCertStore::empty();
+        let issued: Vec<_> = [&PKCS_ECDSA_P256_SHA256, &PKCS_ED25519]
+            .into_iter()
+            .map(|algorithm| {
+                let key = rcgen::KeyPair::generate_for(algorithm).unwrap();
+                let signed = CertificateParams::new([NAME.to_owned()]).unwrap().self_signed(&key).unwrap();
+                roots.add(signed.der().clone()).unwrap();
+                let pair = KeyPair { certificate_pem: signed.pem(), key_pem: key.serialize_pem() };
+                (signed.der().clone(), ServerCertificate::new(&pair).unwrap())
+            })
+            .collect();
+        let all: Vec<_> = issued.iter().map(|(_, certificate)| certificate.clone()).collect();
+        let server = server_config_by_name(&ServerOptions::default(), move |_| all.clone()).unwrap();
+        let of = |scheme| received(&server, &roots, scheme);
+        assert_eq!(of(SignatureScheme::ECDSA_NISTP256_SHA256).as_ref(), Some(&issued[0].0));
+        assert_eq!(of(SignatureScheme::ED25519).as_ref(), Some(&issued[1].0));
+        assert_eq!(of(SignatureScheme::RSA_PSS_SHA256), None);
     }
 }

@@ -149,16 +149,16 @@ impl Table {
             || self.listeners.first(&host).is_some_and(named)
     }
 
-    /// Returns the certificate for a client that asks for this name: rather one that has the name than one with a wildcard.
-    pub(crate) fn certificate(&self, name: Option<&str>) -> Option<ServerCertificate> {
+    /// Returns the certificates for a client that asks for this name, the best first: those that have the name, those with a wildcard
+    /// for it, and the others.
+    pub(crate) fn certificates(&self, name: Option<&str>) -> Vec<ServerCertificate> {
         let name = name.unwrap_or_default().to_ascii_lowercase();
-        let certificates = &self.listeners.first(&name)?.certificates;
-        if let [only] = &certificates[..] {
-            return Some(only.clone());
+        let mut all =
+            self.listeners.first(&name).map(|listener| listener.certificates.clone()).unwrap_or_default();
+        if all.len() > 1 {
+            all.sort_by_cached_key(|certificate| (!certificate.names(&name), !certificate.covers(&name)));
         }
-        let covering = || certificates.iter().filter(|certificate| certificate.covers(&name));
-        let named = covering().find(|certificate| certificate.names(&name));
-        named.or_else(|| covering().next()).or(certificates.first()).cloned()
+        all
     }
 
     /// Checks that the listener for the host of a request is the listener for the name in its TLS handshake. A client may send

@@ -82,7 +82,7 @@ async fn a_back_end_with_a_policy_sees_the_certificate_of_the_gateway() {
     let options =
         ServerOptions { clients: ClientCertificates::SignedBy(ca.pem().into()), ..ServerOptions::default() };
     let certificate = longboat_tls::ServerCertificate::new(&of_back_end).unwrap();
-    let config = longboat_tls::server_config_by_name(&options, move |_| Some(certificate.clone())).unwrap();
+    let config = longboat_tls::server_config_by_name(&options, move |_| vec![certificate.clone()]).unwrap();
     let seen = tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
         let mut stream = tokio_rustls::TlsAcceptor::from(config).accept(stream).await.unwrap();

@@ -1,5 +1,7 @@
 //! Validates a definition's spec, except its schemas.
 
+use std::collections::{HashMap, HashSet};
+
 use longboat_key::names::{self, NameRule};
 use serde_json::{Value, json};
 
@@ -193,11 +195,10 @@ fn stored(crd: &Value, versions: &[Value], causes: &mut Vec<Cause>) {
         causes.push(Cause::invalid(field, &Value::Null, "must have at least one stored version"));
         return;
     }
-    let mut storage: Vec<&str> =
-        versions.iter().filter(|v| v["storage"] == true).map(|v| text(&v["name"])).collect();
+    let names: HashSet<&str> = versions.iter().map(|version| text(&version["name"])).collect();
     for (index, name) in stored.iter().enumerate() {
         let name_text = text(name);
-        if !versions.iter().any(|version| version["name"] == *name) {
+        if !names.contains(name_text) {
             causes.push(Cause::invalid(
                 format!("{field}[{index}]"),
                 name,
@@ -206,12 +207,18 @@ fn stored(crd: &Value, versions: &[Value], causes: &mut Vec<Cause>) {
                 ),
             ));
         }
-        if let Some(at) = storage.iter().position(|version| *version == name_text) {
-            storage.remove(at);
-        }
     }
-    for version in storage {
-        causes.push(Cause::invalid(field, value, format!("must have the storage version {version}")));
+    // Each stored version stands for one of the spec, also of several with the same name.
+    let mut unmatched: HashMap<&str, usize> = HashMap::new();
+    for name in stored.iter().map(text) {
+        *unmatched.entry(name).or_default() += 1;
+    }
+    let storage = versions.iter().filter(|version| version["storage"] == true);
+    for name in storage.map(|version| text(&version["name"])) {
+        match unmatched.get_mut(name) {
+            Some(left) if *left > 0 => *left -= 1,
+            _ => causes.push(Cause::invalid(field, value, format!("must have the storage version {name}"))),
+        }
     }
 }
 
