@@ -10,7 +10,7 @@ use k8s_openapi::{
     api::{
         apps::v1::Deployment,
         autoscaling::v2::HorizontalPodAutoscaler,
-        core::v1::{self, ConfigMap, Container, Pod, PodSpec, Secret, Service, ServicePort},
+        core::v1::{self, ConfigMap, Container, Pod, PodSpec, Probe, Secret, Service, ServicePort},
         discovery::v1::EndpointSlice,
     },
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
@@ -138,7 +138,7 @@ impl RoutingInputs {
         let served = |port: &i32| pool.spec.target_ports.iter().any(|target| target.number == *port);
         let of_pod = |pod: &Arc<Pod>| {
             let ip: IpAddr = pod.status.as_ref()?.pod_ip.as_ref()?.parse().ok()?;
-            let ports = pod.spec.as_ref()?.containers.iter().flat_map(tls_probes).filter(served);
+            let ports = tls_ports(pod.spec.as_ref()?).filter(served);
             let address = |port| Some(SocketAddr::new(ip, u16::try_from(port).ok()?));
             Some(ports.filter_map(address).collect::<Vec<_>>())
         };
@@ -163,11 +163,13 @@ impl RoutingInputs {
     }
 }
 
-/// Returns what [`RoutingInputs::pool_tls_endpoints`] reads of a pod, or `None` if none of its probes uses TLS.
+/// Returns what [`RoutingInputs::pool_tls_endpoints`] reads of a pod, or `None` if its probes call no port with TLS.
 pub(crate) fn only_tls_probes(spec: PodSpec) -> Option<PodSpec> {
+    if tls_ports(&spec).next().is_none() {
+        return None;
+    }
     let all = spec.containers.into_iter().chain(spec.init_containers.into_iter().flatten());
-    let containers: Vec<_> = all
-        .filter(|container| tls_probes(container).next().is_some())
+    let containers = all
         .map(|container| Container {
             name: container.name,
             ports: container.ports,
@@ -177,16 +179,23 @@ pub(crate) fn only_tls_probes(spec: PodSpec) -> Option<PodSpec> {
             ..Container::default()
         })
         .collect();
-    (!containers.is_empty()).then(|| PodSpec { containers, ..PodSpec::default() })
+    Some(PodSpec { containers, ..PodSpec::default() })
 }
 
-/// Returns the ports that the probes of a container call with TLS. A liveness probe may not have run yet, so where probes
-/// disagree about a port, those that made the pod ready are right.
-fn tls_probes(container: &Container) -> impl Iterator<Item = i32> {
-    let probes = [&container.readiness_probe, &container.startup_probe, &container.liveness_probe];
-    let calls = probes.into_iter().flatten().filter_map(|probe| probe.http_get.as_ref());
+/// Returns the ports that the probes of a pod call with TLS. A liveness probe may not have run yet, so where probes disagree about
+/// a port, also those of two containers, those that made the pod ready are right.
+fn tls_ports(spec: &PodSpec) -> impl Iterator<Item = i32> {
+    let containers = || spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    let probes: [fn(&Container) -> Option<&Probe>; 3] = [
+        |container| container.readiness_probe.as_ref(),
+        |container| container.startup_probe.as_ref(),
+        |container| container.liveness_probe.as_ref(),
+    ];
+    let all =
+        probes.into_iter().flat_map(|probe| containers().map(move |container| (container, probe(container))));
     let mut schemes = BTreeMap::new();
-    for call in calls {
+    for (container, probe) in all {
+        let Some(call) = probe.and_then(|probe| probe.http_get.as_ref()) else { continue };
         let port = match &call.port {
             IntOrString::Int(number) => Some(*number),
             IntOrString::String(name) => {

@@ -183,10 +183,11 @@ fn back_ends_are_resolved_to_ready_endpoints_or_a_reason() {
 fn a_pod_is_reached_with_tls_if_a_probe_of_the_same_port_uses_it() {
     let pool = json!({"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "pool", "port": 8000});
     let mut observed = observed(&json!([{"backendRefs": [pool]}]));
-    let mut link = |probes: Value| {
+    let mut link_beside = |sidecar: Value, probes: Value| {
         let mut container = json!({"name": "main", "ports": [{"name": "api", "containerPort": 8000}]});
         container.as_object_mut().unwrap().extend(probes.as_object().unwrap().clone());
-        let spec = serde_json::from_value(json!({"containers": [container]})).unwrap();
+        let pod = json!({"initContainers": [sidecar], "containers": [container]});
+        let spec = serde_json::from_value(pod).unwrap();
         Arc::make_mut(&mut observed.pods[0]).spec = only_tls_probes(spec);
         let table = compiled(&observed, 8080);
         let rule = table.find(&request("/", &[])).unwrap().rule;
@@ -195,6 +196,11 @@ fn a_pod_is_reached_with_tls_if_a_probe_of_the_same_port_uses_it() {
     };
     let (tls, plain) =
         (json!({"httpGet": {"port": 8000, "scheme": "HTTPS"}}), json!({"httpGet": {"port": 8000}}));
+    // A sidecar has the port, and a probe of the main container is left over from a manifest without it.
+    let sidecar = |probe: &Value| json!({"name": "sidecar", "readinessProbe": probe});
+    assert_eq!(link_beside(sidecar(&plain), json!({"livenessProbe": tls})), Link::Http);
+    assert_eq!(link_beside(sidecar(&tls), json!({"livenessProbe": plain})), Link::UnverifiedTls);
+    let mut link = |probes: Value| link_beside(json!({"name": "idle"}), probes);
     let by_name = json!({"httpGet": {"port": "api", "scheme": "HTTPS"}});
     let other_port = json!({"httpGet": {"port": 8001, "scheme": "HTTPS"}});
     assert_eq!(link(json!({"readinessProbe": tls})), Link::UnverifiedTls);
