@@ -287,6 +287,17 @@ fn in_our_words(message: String) -> String {
              without aliases"
         );
     }
+    if message.starts_with("recursive references require") {
+        return "the alias stands inside of the node that it repeats: write the content without aliases"
+            .to_owned();
+    }
+    if let Some(number) =
+        message.strip_prefix("non-finite float ").and_then(|rest| rest.split(" rejected").next())
+    {
+        return format!(
+            "{number} is a number that JSON, and so Kubernetes, cannot hold: put it in quotes, or write another"
+        );
+    }
     // The parser names its limits by identifiers in its code.
     if message.starts_with("budget breached") || message.starts_with("recursion limit") {
         return format!(

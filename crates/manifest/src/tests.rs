@@ -170,6 +170,30 @@ fn a_key_that_is_given_twice_is_refused() {
 }
 
 #[test]
+fn values_that_no_object_can_hold_are_refused_in_words_of_the_manifest() {
+    for (value, at, why) in [
+        (
+            "&own [*own]",
+            10,
+            "the alias stands inside of the node that it repeats: write the content without aliases",
+        ),
+        (
+            ".nan",
+            4,
+            "`.nan` is a number that JSON, and so Kubernetes, cannot hold: put it in quotes, or write another",
+        ),
+        (
+            "-.inf",
+            4,
+            "`-.inf` is a number that JSON, and so Kubernetes, cannot hold: put it in quotes, or write another",
+        ),
+    ] {
+        let error = parse("f.yaml", &format!("a: {value}\n")).unwrap_err();
+        assert_eq!(error.to_string(), format!("f.yaml:1:{at}: {why}"));
+    }
+}
+
+#[test]
 fn a_key_that_is_missing_is_refused() {
     let error = parse("f.yaml", "apiVersion: v1\nkind: X\n: [\n").unwrap_err();
     assert_eq!(error.to_string(), "f.yaml:3:1: expected a key before `:`");

@@ -212,6 +212,13 @@ pub fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec
     causes
 }
 
+/// Validates the labels and annotations of any object's metadata.
+pub fn validate_labels_and_annotations(metadata: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    metadata::labels_and_annotations(metadata, &mut causes);
+    causes
+}
+
 /// Fills in the defaults of a pod template that is a part of a custom resource. Returns why the pods of its operator would be
 /// refused.
 pub fn template_causes(template: &mut Value, path: &str) -> Vec<Cause> {

@@ -58,11 +58,15 @@ fn content(resource: &Resource, value: &Value) -> Vec<Cause> {
         }
     }
     checks::not_negative(&metadata["generation"], "metadata.generation", &mut causes);
-    checks::labels(&metadata["labels"], "metadata.labels", &mut causes);
-    checks::annotations(&metadata["annotations"], "metadata.annotations", &mut causes);
+    labels_and_annotations(metadata, &mut causes);
     owners(&metadata["ownerReferences"], &mut causes);
     finalizers(resource, &metadata["finalizers"], &mut causes);
     causes
+}
+
+pub(super) fn labels_and_annotations(metadata: &Value, causes: &mut Vec<Cause>) {
+    checks::labels(&metadata["labels"], "metadata.labels", causes);
+    checks::annotations(&metadata["annotations"], "metadata.annotations", causes);
 }
 
 fn owners(owners: &Value, causes: &mut Vec<Cause>) {

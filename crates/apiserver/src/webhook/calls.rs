@@ -105,17 +105,58 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<bytes::Bytes
             response = json!({"uid": review["request"]["uid"], "result": {"status": "Success"},
                               "convertedObjects": objects});
         }
-        _ => {}
+        // What a broken webhook answers, for the path of each.
+        _ => {
+            if let Some(answer) = broken(&path, &review["request"]) {
+                return Ok(Response::new(Full::from(answer)));
+            }
+        }
     }
     let answer = json!({"kind": review["kind"], "apiVersion": review["apiVersion"], "response": response});
     Ok(Response::new(Full::from(answer.to_string())))
 }
 
+/// The answer of a conversion webhook that is broken in the way that `path` names.
+fn broken(path: &str, request: &Value) -> Option<String> {
+    let mut object = request["objects"][0].clone();
+    object["apiVersion"] = request["desiredAPIVersion"].clone();
+    let mut objects = vec![object.clone()];
+    match path.strip_prefix("/convert-")? {
+        "text" => return Some("<html>".to_owned()),
+        "null" => return Some("null".to_owned()),
+        "list" => return Some("[]".to_owned()),
+        "string" => return Some("\"yes\"".to_owned()),
+        "other-kind" => {
+            return Some(json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"}).to_string());
+        }
+        "response-list" => return Some(review_answer(&json!([]))),
+        "none" => objects.clear(),
+        "more" => objects.push(object),
+        "null-object" => objects[0] = Value::Null,
+        "name" => objects[0]["metadata"]["name"] = "other".into(),
+        "metadata" => objects[0]["metadata"] = "none".into(),
+        "labels" => objects[0]["metadata"]["labels"] = json!([1]),
+        "label-number" => objects[0]["metadata"]["labels"] = json!({"a": 1}),
+        "label-value" => objects[0]["metadata"]["labels"] = json!({"a": "b c"}),
+        "annotation-null" => objects[0]["metadata"]["annotations"] = json!({"a": null}),
+        _ => return None,
+    }
+    Some(review_answer(
+        &json!({"uid": request["uid"], "result": {"status": "Success"}, "convertedObjects": objects}),
+    ))
+}
+
+fn review_answer(response: &Value) -> String {
+    json!({"kind": "ConversionReview", "apiVersion": "apiextensions.k8s.io/v1", "response": response})
+        .to_string()
+}
+
 async fn send(server: &ApiServer, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    let form = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     let request = Request::builder()
         .method(method)
         .uri(path)
-        .header("content-type", "application/json")
+        .header("content-type", form)
         .body(kube::client::Body::from(body.to_string().into_bytes()))
         .unwrap();
     let response = server.client("default").send(request).await.unwrap();
@@ -174,25 +215,30 @@ async fn webhooks_change_refuse_and_fail() {
     }
 }
 
-#[tokio::test]
-async fn custom_resources_are_converted_by_their_webhook() {
-    let hooks = Hooks::start().await;
-    let server = ApiServer::new(Options::default()).unwrap();
+/// The definition of a kind with two versions.
+fn definition(converter: &Value) -> Value {
     let version = |name: &str, storage: bool, field: &str| {
         json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": {"type": "object",
                "properties": {"spec": {"type": "object", "properties": {field: {"type": "string"}}}}}}})
     };
-    let crd = json!({
+    json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "cons.example.test"},
         "spec": {
             "group": "example.test", "scope": "Namespaced", "names": {"plural": "cons", "kind": "Con"},
             "versions": [version("v1", true, "color"), version("v2", false, "colour")],
             "conversion": {"strategy": "Webhook", "webhook": {
-                "conversionReviewVersions": ["v1"], "clientConfig": hooks.client("convert"),
+                "conversionReviewVersions": ["v1"], "clientConfig": converter,
             }},
         },
-    });
+    })
+}
+
+#[tokio::test]
+async fn custom_resources_are_converted_by_their_webhook() {
+    let hooks = Hooks::start().await;
+    let server = ApiServer::new(Options::default()).unwrap();
+    let crd = definition(&hooks.client("convert"));
     let (code, _) =
         send(&server, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd).await;
     assert_eq!(code, 201);
@@ -215,4 +261,86 @@ async fn custom_resources_are_converted_by_their_webhook() {
         send(&server, "POST", "/apis/example.test/v2/namespaces/default/cons", &other).await;
     let message = "Internal error occurred: the patch of webhook \"list.example.test\" leaves no object";
     assert_eq!((code, &refused["message"]), (500, &json!(message)));
+}
+
+#[tokio::test]
+async fn what_a_broken_conversion_webhook_answers_is_refused_and_loses_no_object() {
+    const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    const CONS: &str = "/apis/example.test/v2/namespaces/default/cons";
+    let hooks = Hooks::start().await;
+    let server = ApiServer::new(Options::default()).unwrap();
+    let sent = "conversion webhook for example.test/v2, Kind=Con";
+    send(&server, "POST", DEFINITIONS, &definition(&hooks.client("convert"))).await;
+    let con = |name: &str| json!({"apiVersion": "example.test/v2", "kind": "Con", "metadata": {"name": name}, "spec": {"colour": "red"}});
+    assert_eq!(send(&server, "POST", CONS, &con("a")).await.0, 201);
+    for (path, why) in [
+        ("text", " failed: couldn't get version/kind; json parse error: expected value at line 1 column 1"),
+        (
+            "null",
+            " failed: expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got , Kind=",
+        ),
+        (
+            "list",
+            " failed: expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got , Kind=",
+        ),
+        (
+            "string",
+            " failed: expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got , Kind=",
+        ),
+        (
+            "other-kind",
+            " failed: expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got \
+             admission.k8s.io/v1, Kind=AdmissionReview",
+        ),
+        ("response-list", " failed: webhook response was absent"),
+        ("none", " returned 0 objects, expected 1"),
+        ("more", " returned 2 objects, expected 1"),
+        (
+            "null-object",
+            " returned invalid converted object at index 0: invalid groupVersion (expected example.test/v1, received )",
+        ),
+        ("name", " returned invalid object: must have the same name: b != other"),
+        ("metadata", " returned invalid object: must have the same name: b != "),
+        (
+            "labels",
+            " returned invalid object: metadata.labels must be a mapping, but is [1] in converted object",
+        ),
+        (
+            "label-number",
+            " returned invalid object: metadata.labels[a] must be a string, but is 1 in converted object",
+        ),
+        (
+            "label-value",
+            " returned invalid object: metadata.labels: Invalid value: \"b c\": a valid label must be an empty string or \
+             consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character \
+             (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
+             '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')",
+        ),
+        (
+            "annotation-null",
+            " returned invalid object: metadata.annotations[a] must be a string, but is null in converted object",
+        ),
+    ] {
+        let broken = json!({"spec": {"conversion": {"webhook": {"clientConfig": hooks.client(&format!("convert-{path}"))}}}});
+        let (changed, _) = send(&server, "PATCH", &format!("{DEFINITIONS}/cons.example.test"), &broken).await;
+        assert_eq!(changed, 200, "{path}");
+        let (code, refused) = send(&server, "POST", CONS, &con("b")).await;
+        assert_eq!(
+            (code, refused["message"].as_str()),
+            (500, Some(format!("{sent}{why}").as_str())),
+            "{path}"
+        );
+        let deleted = send(&server, "DELETE", &format!("{CONS}/a"), &json!({})).await;
+        assert_eq!(deleted.0, 500, "{path}: {}", deleted.1);
+    }
+    let sound = json!({"spec": {"conversion": {"webhook": {"clientConfig": hooks.client("convert")}}}});
+    send(&server, "PATCH", &format!("{DEFINITIONS}/cons.example.test"), &sound).await;
+    let (_, list) = send(&server, "GET", CONS, &json!({})).await;
+    let kept: Vec<_> = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|con| (&con["metadata"]["name"], &con["spec"]))
+        .collect();
+    assert_eq!(kept, [(&json!("a"), &json!({"colour": "red"}))]);
 }

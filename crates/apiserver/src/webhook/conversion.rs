@@ -5,10 +5,13 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::{state::State, status::ApiError};
+use crate::{state::State, status::ApiError, strategy};
 
 /// The timeout of a conversion, as in kube-apiserver.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The version of the reviews that are sent and expected.
+const REVIEW: &str = "apiextensions.k8s.io/v1";
 
 /// Calls a conversion webhook to convert `objects` to `api_version`. The result has the same order and number. Objects that
 /// already have that version are not sent. The webhook may only change labels and annotations in the metadata.
@@ -28,7 +31,7 @@ pub(crate) async fn convert(
     let uid = Uuid::new_v4().to_string();
     let review = json!({
         "kind": "ConversionReview",
-        "apiVersion": "apiextensions.k8s.io/v1",
+        "apiVersion": REVIEW,
         "request": {
             "uid": uid,
             "desiredAPIVersion": api_version,
@@ -41,7 +44,18 @@ pub(crate) async fn convert(
         .call(&state.store, &config["clientConfig"], TIMEOUT, &review)
         .await
         .map_err(|why| failed(&why))?;
+    let text = |field: &str| answer[field].as_str().unwrap_or_default();
+    let (kind, version) = (text("kind"), text("apiVersion"));
+    if kind != "ConversionReview" || version != REVIEW {
+        return Err(failed(&format!(
+            "expected webhook response of {REVIEW}, Kind=ConversionReview, got {version}, Kind={kind}"
+        )));
+    }
+    // A review is an object, so `IndexMut` cannot panic here.
     let response = &mut answer["response"];
+    if !response.is_object() {
+        return Err(failed("webhook response was absent"));
+    }
     if response["uid"] != uid.as_str() {
         return Err(failed(&format!("expected response.uid={uid:?}, got {}", response["uid"])));
     }
@@ -93,10 +107,35 @@ fn restore(new: &mut Value, old: &Value) -> Result<(), String> {
     let changed = new["metadata"].as_object().cloned().unwrap_or_else(Map::new);
     for field in ["labels", "annotations"] {
         match changed.get(field) {
-            Some(value) if !value.is_null() => metadata.insert(field.to_owned(), value.clone()),
+            Some(value) if !value.is_null() => {
+                only_texts(field, value)?;
+                metadata.insert(field.to_owned(), value.clone())
+            }
             _ => metadata.remove(field),
         };
     }
     new["metadata"] = Value::Object(metadata);
+    // Those that the webhook left as they were are stored already.
+    if new["metadata"] != old["metadata"] {
+        let causes = strategy::validate_labels_and_annotations(&new["metadata"]);
+        if !causes.is_empty() {
+            let said: Vec<String> =
+                causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+            return Err(said.join(", "));
+        }
+    }
     Ok(())
+}
+
+/// Refuses labels or annotations that are no mapping of texts: clients could not read such an object, nor a list with it.
+fn only_texts(field: &str, value: &Value) -> Result<(), String> {
+    let Some(map) = value.as_object() else {
+        return Err(format!("metadata.{field} must be a mapping, but is {value} in converted object"));
+    };
+    match map.iter().find(|(_, value)| !value.is_string()) {
+        Some((key, value)) => {
+            Err(format!("metadata.{field}[{key}] must be a string, but is {value} in converted object"))
+        }
+        None => Ok(()),
+    }
 }

@@ -4,7 +4,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
 use longboat_accept::Ambiguity;
 use longboat_admission::{Hook, MalformedReview, configurations::CONVERT, conversion_review, review};
@@ -141,29 +141,34 @@ impl WebhookHandler {
         }
     }
 
-    /// Reads a body, after waiting for its share of the body budget.
+    /// Reads a body. Its bytes take their share of the body budget as they arrive: if a body took what it announces, a few clients
+    /// that send nothing more would stop all others.
     async fn body(
         &self,
-        body: Incoming,
+        mut body: Incoming,
         limit: usize,
     ) -> Result<(Bytes, SemaphorePermit<'_>), RequestRejection> {
-        // A body without a length may be as large as the limit.
-        let announced =
-            body.size_hint().upper().map_or(limit, |length| usize::try_from(length).unwrap_or(usize::MAX));
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         if announced > limit {
             return Err(RequestRejection::TooLarge { limit });
         }
-        let units =
-            u32::try_from(announced.div_ceil(UNIT).max(1).min(self.limits.bodies / UNIT)).unwrap_or(u32::MAX);
-        let room = self.room.acquire_many(units).await.map_err(|_| RequestRejection::Internal)?;
-        let read = Limited::new(body, limit).collect().await.map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                RequestRejection::TooLarge { limit }
-            } else {
-                RequestRejection::Broken(error.to_string())
+        let take = async |units: usize| {
+            let units = u32::try_from(units).unwrap_or(u32::MAX);
+            self.room.acquire_many(units).await.map_err(|_| RequestRejection::Internal)
+        };
+        let (mut read, mut room) = (Vec::new(), take(0).await?);
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| RequestRejection::Broken(error.to_string()))?;
+            let Ok(bytes) = frame.into_data() else { continue };
+            let length = read.len() + bytes.len();
+            if length > limit {
+                return Err(RequestRejection::TooLarge { limit });
             }
-        })?;
-        Ok((read.to_bytes(), room))
+            let units = length.div_ceil(UNIT).min(self.limits.bodies / UNIT);
+            room.merge(take(units.saturating_sub(room.num_permits())).await?);
+            read.extend_from_slice(&bytes);
+        }
+        Ok((read.into(), room))
     }
 
     async fn work<T: Send + 'static>(

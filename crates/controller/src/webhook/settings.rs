@@ -48,7 +48,7 @@ pub struct Limits {
     pub admission_body: usize,
     /// Largest ConversionReview in bytes. It holds every object of a list: 100,000 services of 1 KiB, or 20,000 of 6 KiB.
     pub conversion_body: usize,
-    /// Bytes of all bodies in memory together. Further requests wait.
+    /// Bytes of all bodies that have arrived, together. Further bytes wait.
     pub bodies: usize,
     /// Bytes of long heads that have not arrived whole, together. A connection beyond them is closed.
     pub heads: usize,

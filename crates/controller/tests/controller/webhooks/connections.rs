@@ -221,6 +221,29 @@ async fn heads_that_have_no_end_take_bounded_memory_together() {
 }
 
 #[tokio::test]
+async fn bodies_that_are_announced_and_do_not_come_stop_no_others() {
+    let limits =
+        Limits { admission_body: 10_000, conversion_body: 20_000, bodies: 30_000, ..Limits::default() };
+    let (world, replica, client) = reached(Settings { limits, ..Settings::default() }).await;
+    let mut begun = Vec::new();
+    for _ in 0..3 {
+        let mut stream = connect(&world, &replica, b"http/1.1").await;
+        let head = "POST /convert HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 20000\r\n\
+                    Expect: 100-continue\r\n\r\n";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut said = [0; 12];
+        let asked = tokio::time::timeout(PATIENCE, stream.read_exact(&mut said)).await;
+        asked.expect("the server waits for this body").unwrap();
+        assert_eq!(&said, b"HTTP/1.1 100");
+        stream.write_all(b"{").await.unwrap();
+        begun.push(stream);
+    }
+    let asking = post(&replica, &client, MUTATE, review(&service("llm", json!({}))).to_string());
+    let answer = tokio::time::timeout(PATIENCE, asking).await.expect("an answer");
+    assert_eq!(answer.status(), 200);
+}
+
+#[tokio::test]
 async fn a_request_with_two_lengths_is_refused() {
     let (world, replica, _client) = reached(Settings::default()).await;
     let mut stream = connect(&world, &replica, b"http/1.1").await;
