@@ -257,12 +257,16 @@ fn a_service_that_meets_a_limit_of_the_shared_picker_says_which() {
     let address = pod["items"][0]["status"]["podIP"].as_str().unwrap().to_owned();
     let series =
         "longboat_shared_picker_refusals_total{namespace=\"default\",service_name=\"qwen\",limit=\"bytes\"} ";
-    until("the metrics count them", || {
+    let page = until("the metrics count them", || {
         let request = http::client().get(format!("http://{address}:9090/metrics"));
         let page = http::block(async { request.send().await.ok()?.text().await.ok() })?;
         let count = page.lines().find_map(|line| line.strip_prefix(series))?;
-        (count.parse::<u32>().ok()? > 20).then_some(())
+        (count.parse::<u32>().ok()? > 20).then_some(page)
     });
+    let manual = std::fs::read_to_string(tools::root().join("docs/reference/metrics.md")).unwrap();
+    let own = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    let untold: Vec<_> = own.filter(|(name, _)| !manual.contains(&format!("`{name}"))).collect();
+    assert_eq!(untold, [], "docs/reference/metrics.md lacks series");
     assert_eq!(version(), before);
     // With a limit of the platform again, there is nothing to say.
     world.ask(&[

@@ -99,7 +99,7 @@ const FIXES: &[(&str, &str)] = &[
     ),
     (
         "SharedPickerMissing",
-        "Check that Deployment `longboat-picker` in the namespace of the platform is available. `longboat install --set platform.settings.longboat.picker=shared` writes it.",
+        "Check that Deployment `longboat-picker` in the namespace of the platform is available. `longboat install --set sharedPicker.enabled=true` writes it.",
     ),
     ("SharedPickerFailed", "Correct what the message names. The shared picker tries again by itself."),
     (

@@ -77,15 +77,25 @@ fn the_chart_refuses_values_that_the_command_refuses() {
     let folder = tempfile::tempdir().unwrap();
     let put = Command::new(tools::root().join("scripts/charts.sh")).arg(folder.path()).output().unwrap();
     assert!(put.status.success(), "{}", String::from_utf8_lossy(&put.stderr));
-    for (value, place) in
-        [("bogus=1", "bogus"), ("replicas=abc", "replicas"), ("metrics.enable=true", "enable")]
-    {
+    let watched = r#"watchNamespaces=["a"]"#;
+    for (values, place) in [
+        (vec!["bogus=1"], "bogus"),
+        (vec![r#"replicas="abc""#], "replicas"),
+        (vec!["metrics.enable=true"], "enable"),
+        (vec![watched], "metrics.secure"),
+        (vec![watched, "metrics.secure=false", "gateway.enabled=true"], "gateway.enabled"),
+        (vec![watched, "metrics.secure=false", "sharedPicker.enabled=true"], "sharedPicker.enabled"),
+        (vec![watched, "metrics.secure=false", r#"secretNamespaces=["b"]"#], "secretNamespaces"),
+        (vec![r#"platform.settings.longboat.picker="shared""#], "sharedPicker.enabled"),
+    ] {
         let mut command = Command::new(&helm);
-        command.args(["template", "longboat", "--set", value]).arg(folder.path().join("longboat"));
+        command.args(["template", "longboat"]).arg(folder.path().join("longboat"));
+        command.args(values.iter().map(|value| format!("--set-json={value}")));
         let ended = command.output().unwrap();
         let said = String::from_utf8_lossy(&ended.stderr);
-        assert!(!ended.status.success() && said.contains(place), "{value}: {said}");
-        assert!(Values::read(&[], &[value.to_owned()]).is_err(), "{value}");
+        assert!(!ended.status.success() && said.contains(place), "{values:?}: {said}");
+        let assignments: Vec<_> = values.iter().map(|value| (*value).to_owned()).collect();
+        assert!(Values::read(&[], &assignments).is_err(), "{assignments:?}");
     }
 }
 

@@ -7,6 +7,7 @@ use std::{
     process::Command,
 };
 
+use longboat_install::{Installation, Values};
 use serde_json::Value;
 
 use crate::{cli, program_name::ProgramName};
@@ -125,6 +126,20 @@ fn longboat_problem(command: &str, known: &clap::Command) -> Option<String> {
     (!unknown.is_empty()).then(|| format!("{} has no flag {}", verb.get_name(), unknown.join(", ")))
 }
 
+/// Returns why `longboat install` would refuse the values of a command.
+fn values_problem(command: &str) -> Option<String> {
+    let plain = command.replace('\'', "");
+    let mut words = plain.split_whitespace();
+    let mut assignments = Vec::new();
+    while let Some(word) = words.next() {
+        if word == "--set" {
+            assignments.extend(words.next().map(str::to_owned));
+        }
+    }
+    let values = Values::read(&[], &assignments).map_err(|error| error.to_string());
+    values.and_then(|values| Installation::new("kserve", &values).map_err(|error| error.to_string())).err()
+}
+
 fn metadata() -> Value {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
@@ -156,6 +171,22 @@ fn every_command_that_people_are_told_to_type_exists() {
         }
     }
     assert!(count > 150, "{count}");
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn every_installation_that_documents_show_has_values_that_are_accepted() {
+    let (mut count, mut problems) = (0, Vec::new());
+    for file in files().into_iter().filter(|file| file.extension().is_some_and(|extension| extension == "md"))
+    {
+        let text = fs::read_to_string(&file).unwrap();
+        for command in commands(&text, "longboat install") {
+            count += 1;
+            problems
+                .extend(values_problem(&command).map(|why| format!("{command}: {why} ({})", file.display())));
+        }
+    }
+    assert!(count > 15, "{count}");
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
