@@ -24,7 +24,7 @@ pub const PRESET_CONTAINER_REMOVED: &str = "PresetContainerRemoved";
 pub const FIELD_OVERRIDDEN: &str = "FieldOverridden";
 
 /// The JSON pointers of pods in a spec.
-const PODS: [&str; 6] = [
+pub(crate) const PODS: [&str; 6] = [
     "/template",
     "/worker",
     "/prefill/template",

@@ -156,7 +156,7 @@ pub(crate) fn check_manager(manager: &str) -> Vec<Cause> {
             reason: "FieldValueInvalid",
             message: format!(
                 "Invalid value: {}: invalid character U+{:04X} (at position {at})",
-                gofmt::quoted(manager),
+                gofmt::quote(manager),
                 character as u32
             ),
             field: "fieldManager".to_owned(),

@@ -45,7 +45,7 @@ spec:
   replicas: 7
 ";
 
-fn scene_of(text: &str) -> Scene {
+pub(crate) fn scene_of(text: &str) -> Scene {
     let documents = longboat_manifest::parse("svc.yaml", text).unwrap();
     Scene::new(&documents, &Settings::default()).unwrap()
 }

@@ -74,7 +74,8 @@ fn literal(mut value: Value) -> Option<Value> {
     without_directives(value)
 }
 
-fn discard_nulls(value: &mut Value) {
+/// Discards the nulls of objects, which typed objects do not have.
+pub fn discard_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
             map.retain(|_, inner| !inner.is_null());
