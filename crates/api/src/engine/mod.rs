@@ -17,12 +17,12 @@ use table::SHIPPED;
 
 impl Engine {
     /// The engine of a runtime that Longboat ships.
-    pub fn of_shipped_runtime(name: &str) -> Option<&'static Self> {
+    pub(crate) fn of_shipped_runtime(name: &str) -> Option<&'static Self> {
         SHIPPED.iter().find(|(shipped, _)| *shipped == name).map(|(_, engine)| *engine)
     }
 
     /// The engine that a runtime's format of models names.
-    pub fn of_format(format: &str) -> Option<&'static Self> {
+    pub(crate) fn of_format(format: &str) -> Option<&'static Self> {
         let format = format.to_ascii_lowercase();
         ENGINES.into_iter().find(|engine| engine.formats.contains(&format.as_str()))
     }

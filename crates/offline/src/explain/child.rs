@@ -91,7 +91,7 @@ pub(super) fn fields(
         return Ok(Err(Instead::Children(others.map(written).collect())));
     }
     if found.is_empty() {
-        let near = near(&known.iter().map(String::as_str), &paths::written(wanted), "");
+        let near = near(&known, &paths::written(wanted), "");
         return Ok(Err(Instead::Fields(near)));
     }
     Ok(Ok(explained(View { scene, service, effective }, &objects, found)))

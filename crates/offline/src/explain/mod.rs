@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::Resource;
 use longboat_api::v1alpha2::LLMInferenceService;
-use longboat_compose::{Effective, go};
+use longboat_compose::go;
 use longboat_manifest::nearest;
 use longboat_plan::{kinds, paths, types};
 use serde::Serialize;
@@ -149,7 +149,8 @@ pub fn explain(
         return match fields {
             Ok(fields) => Ok(Explanation::Children(ServiceChildren { service: name, fields })),
             Err(child::Instead::Fields(near)) => {
-                let nearest = near.iter().map(|near| format!("{}.{near}", path_prefix(path))).collect();
+                let prefix = path.split('.').next().unwrap_or(path);
+                let nearest = near.iter().map(|near| format!("{prefix}.{near}")).collect();
                 Err(ExplainError::Unknown { service: name, path: path.to_owned(), nearest })
             }
             Err(child::Instead::Children(others)) => {
@@ -168,7 +169,9 @@ pub fn explain(
         return Err(ExplainError::Unset { service: name, path: path.to_owned() });
     }
     if fields.is_empty() {
-        let nearest = near(&effective_paths(&effective).iter().map(String::as_str), inner, "spec.");
+        let provenance = effective.provenance();
+        let known: Vec<&str> = provenance.iter().map(|(path, _)| path).collect();
+        let nearest = near(&known, inner, "spec.");
         return Err(ExplainError::Unknown { service: name, path: path.to_owned(), nearest });
     }
     Ok(Explanation::Fields(ServiceFields { service: name, fields }))
@@ -217,26 +220,15 @@ fn child_path(path: &str) -> Option<(&'static str, Option<&str>, &str)> {
     }
 }
 
-fn path_prefix(path: &str) -> &str {
-    path.split('.').next().unwrap_or(path)
-}
-
-fn effective_paths(effective: &Effective) -> Vec<String> {
-    effective.provenance().iter().map(|(path, _)| path.to_owned()).collect()
-}
-
 /// Returns paths that resemble an unknown path: its longest known prefix, followed by the most similar name there.
-pub(crate) fn near<'a>(
-    known: &(impl Iterator<Item = &'a str> + Clone),
-    path: &str,
-    prefix: &str,
-) -> Vec<String> {
+pub(crate) fn near(known: &[impl AsRef<str>], path: &str, prefix: &str) -> Vec<String> {
     let wanted = parts(path.trim_start_matches('.'));
     for cut in (0..wanted.len()).rev() {
         let head = wanted[..cut].join(".");
         let below: BTreeSet<String> = known
-            .clone()
+            .iter()
             .filter_map(|path| {
+                let path = path.as_ref();
                 let rest =
                     if head.is_empty() { path } else { path.strip_prefix(&head)?.strip_prefix('.')? };
                 Some((*parts(rest).first()?).to_owned())
