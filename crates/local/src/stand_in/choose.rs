@@ -7,7 +7,7 @@ use longboat_manifest::Document;
 use serde_json::{Value, json};
 
 use super::{
-    StandInError,
+    error::StandInError,
     inventory::{ObjectInventory, namespace_of},
     references::{self, Reference, To},
 };

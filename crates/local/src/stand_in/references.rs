@@ -4,7 +4,7 @@ use longboat_api::groups;
 use longboat_manifest::Document;
 use serde_json::Value;
 
-use super::{inventory::namespace_of, text};
+use super::inventory::namespace_of;
 
 /// A reference from a manifest to an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -177,4 +177,9 @@ impl Finder<'_> {
             }
         }
     }
+}
+
+/// Returns a text of an object by its JSON pointer, or an empty text.
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

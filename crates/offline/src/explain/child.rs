@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use super::{
     field::{Field, View},
-    near, trace,
+    suggestions::near,
+    trace,
 };
 use crate::{
     objects::Object,
