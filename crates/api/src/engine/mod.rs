@@ -6,7 +6,7 @@ mod table;
 
 use k8s_openapi::api::core::v1::Container;
 
-pub use row::{Engine, HalfPresets, LoraFlags, Presets, Refused, TracingFlags};
+pub use row::{Engine, HalfPresets, LoraFlags, Presets, TracingFlags, UnsupportedField};
 pub use table::{ENGINES, LLAMA_CPP, SGLANG, TENSORRT_LLM, VLLM};
 
 use crate::labels::ENGINE_TYPE;
@@ -66,7 +66,7 @@ impl Engine {
     pub fn refused<'a>(
         &self,
         spec: &'a LLMInferenceServiceSpec,
-    ) -> impl Iterator<Item = &'static Refused> + 'a {
+    ) -> impl Iterator<Item = &'static UnsupportedField> + 'a {
         self.refused.iter().filter(|refused| (refused.is_set)(spec))
     }
 }

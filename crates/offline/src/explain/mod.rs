@@ -18,7 +18,7 @@ use thiserror::Error;
 
 pub(crate) use child::sources;
 pub use child::{ChildField, Source};
-pub use field::{Field, Previous, Setter, SetterKind, Template};
+pub use field::{Field, ReplacedValue, Setter, SetterKind, Template};
 pub use layers::{LayerView, Setting};
 pub(crate) use text::{around, setter, short};
 
@@ -136,12 +136,12 @@ pub fn explain(
         let fields = child::fields(scene, service, &effective, kind, object, &wanted)?;
         return match fields {
             Ok(fields) => Ok(Explanation::Children(ServiceChildren { service: name, fields })),
-            Err(child::Instead::Fields(near)) => {
+            Err(child::Alternatives::Fields(near)) => {
                 let prefix = path.split('.').next().unwrap_or(path);
                 let nearest = near.iter().map(|near| format!("{prefix}.{near}")).collect();
                 Err(ExplainError::Unknown { service: name, path: path.to_owned(), nearest })
             }
-            Err(child::Instead::Children(others)) => {
+            Err(child::Alternatives::Children(others)) => {
                 Err(ExplainError::NoChild { service: name, path: path.to_owned(), others })
             }
         };
