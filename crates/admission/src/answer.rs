@@ -2,7 +2,7 @@
 
 use longboat_api::{v1alpha2::GROUP, validation::Report};
 use longboat_compose::go;
-use longboat_patch::gofmt::quoted;
+use longboat_patch::gofmt::quote;
 use serde_json::{Value, json};
 
 use crate::Subject;
@@ -62,7 +62,7 @@ impl Denial {
         let mut causes: Vec<Value> = Vec::with_capacity(report.errors.len());
         for cause in &report.errors {
             let message = cause.message(|value| match value {
-                Value::String(text) => quoted(text),
+                Value::String(text) => quote(text),
                 Value::Object(_) | Value::Array(_) => go::printed(&cause.field, value),
                 scalar => scalar.to_string(),
             });

@@ -4,16 +4,10 @@ use longboat_api::conversion::{self, Version};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::{MalformedReview, sparse::SparseObject};
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Review<'a> {
-    api_version: Option<String>,
-    kind: Option<String>,
-    #[serde(borrow)]
-    request: Option<ConversionRequest<'a>>,
-}
+use crate::{
+    envelope::{self, MalformedReview},
+    sparse::SparseObject,
+};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -51,8 +45,6 @@ struct Outcome {
     message: Option<String>,
 }
 
-const REVIEW_GROUP: &str = "apiextensions.k8s.io";
-
 /// Converts the objects of a review. Returns the JSON of the response, with the objects in the same order. If one cannot be
 /// converted, the whole review fails with a message that names it.
 ///
@@ -61,22 +53,8 @@ const REVIEW_GROUP: &str = "apiextensions.k8s.io";
 /// [`MalformedReview`] if the body is not a `ConversionReview` of version `v1` or `v1beta1`, because then there is no review to
 /// respond to.
 pub fn conversion_review(body: &[u8]) -> Result<Vec<u8>, MalformedReview> {
-    let review: Review = serde_json::from_slice(body)
-        .map_err(|error| MalformedReview(format!("the body is not a ConversionReview: {error}")))?;
-    let api_version = review.api_version.unwrap_or_default();
-    let kind = review.kind.unwrap_or_default();
-    let known = api_version
-        .split_once('/')
-        .is_some_and(|(group, version)| group == REVIEW_GROUP && matches!(version, "v1" | "v1beta1"));
-    if kind != "ConversionReview" || !known {
-        return Err(MalformedReview(format!(
-            "expected a ConversionReview of {REVIEW_GROUP}/v1 or {REVIEW_GROUP}/v1beta1, got kind {kind:?} of \
-             apiVersion {api_version:?}"
-        )));
-    }
-    let Some(asked) = review.request else {
-        return Err(MalformedReview("the ConversionReview has no request".to_owned()));
-    };
+    let (api_version, kind, asked): (_, _, ConversionRequest) =
+        envelope::read(body, "apiextensions.k8s.io", "ConversionReview")?;
     let (result, converted_objects) = match convert(&asked.objects, &asked.desired_api_version) {
         Ok(objects) => (Outcome { status: "Success", reason: None, message: None }, objects),
         Err(why) => {

@@ -6,6 +6,7 @@
 mod answer;
 pub mod configurations;
 mod conversion_review;
+mod envelope;
 mod facts;
 mod hub;
 mod local_model;
@@ -25,6 +26,7 @@ mod tests;
 
 pub use answer::{Answer, Denial};
 pub use conversion_review::conversion_review;
+pub use envelope::MalformedReview;
 pub use facts::{Facts, LocalModels, ModelCache};
 pub use longboat_api::conversion::Version;
 pub use merged::MergedSpecs;
@@ -32,5 +34,5 @@ pub use model::unfetchable;
 pub use mutate::{Mutation, mutate};
 pub use patch::difference;
 pub use request::{Request, Subject};
-pub use review::{Action, Hook, MalformedReview, review};
+pub use review::{Action, Hook, review};
 pub use validate::validate;

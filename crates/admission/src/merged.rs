@@ -34,7 +34,12 @@ impl MergedSpecs {
     pub fn rejection(&self, spec: &LLMInferenceServiceSpec) -> Option<Rejection> {
         let spec = match serde_json::to_value(spec) {
             Ok(spec) => spec,
-            Err(error) => return Some(of_message(format!("cannot print the merged spec: {error}"))),
+            Err(error) => {
+                return Some(Rejection {
+                    message: format!("cannot print the merged spec: {error}"),
+                    causes: Vec::new(),
+                });
+            }
         };
         let mut object = json!({"metadata": {}, "spec": spec});
         self.schema.prune_and_default(&mut object);
@@ -55,10 +60,6 @@ impl MergedSpecs {
             Err(denial) => Some(of_denial(denial)),
         }
     }
-}
-
-fn of_message(message: String) -> Rejection {
-    Rejection { message, causes: Vec::new() }
 }
 
 fn of_denial(denial: Denial) -> Rejection {

@@ -6,7 +6,11 @@ use longboat_api::v1alpha2::GROUP;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{Denial, Facts, Request, Subject, Version, mutate, patch, validate};
+use crate::{
+    Denial, Facts, Request, Subject, Version,
+    envelope::{self, MalformedReview},
+    mutate, patch, validate,
+};
 
 /// A webhook: its action, and the kind and version of its objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,19 +30,6 @@ pub enum Action {
     Mutate,
     /// Accepts or refuses.
     Validate,
-}
-
-/// A body that is not a review. The HTTP response is 400 with this text.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct MalformedReview(pub(crate) String);
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Review {
-    api_version: Option<String>,
-    kind: Option<String>,
-    request: Option<AdmissionRequest>,
 }
 
 #[derive(Deserialize)]
@@ -67,8 +58,6 @@ struct Resource {
     plural: String,
 }
 
-const REVIEW_GROUP: &str = "admission.k8s.io";
-
 /// Responds to a review that the webhook `hook` received. Returns the JSON of the response.
 ///
 /// A request for another kind, version or subresource, and an operation without its object, is refused in the response with
@@ -79,22 +68,8 @@ const REVIEW_GROUP: &str = "admission.k8s.io";
 /// [`MalformedReview`] if the body is not an `AdmissionReview` of version `v1` or `v1beta1`, because then there is no review to
 /// respond to.
 pub fn review(hook: Hook, body: &[u8], facts: &Facts) -> Result<Vec<u8>, MalformedReview> {
-    let review: Review = serde_json::from_slice(body)
-        .map_err(|error| MalformedReview(format!("the body is not an AdmissionReview: {error}")))?;
-    let api_version = review.api_version.unwrap_or_default();
-    let kind = review.kind.unwrap_or_default();
-    let known = api_version
-        .split_once('/')
-        .is_some_and(|(group, version)| group == REVIEW_GROUP && matches!(version, "v1" | "v1beta1"));
-    if kind != "AdmissionReview" || !known {
-        return Err(MalformedReview(format!(
-            "expected an AdmissionReview of {REVIEW_GROUP}/v1 or {REVIEW_GROUP}/v1beta1, got kind {kind:?} of \
-             apiVersion {api_version:?}"
-        )));
-    }
-    let Some(asked) = review.request else {
-        return Err(MalformedReview("the AdmissionReview has no request".to_owned()));
-    };
+    let (api_version, kind, asked): (_, _, AdmissionRequest) =
+        envelope::read(body, "admission.k8s.io", "AdmissionReview")?;
     let mut response = match misdirected(hook, &asked) {
         Some(why) => denied(&Denial::bad_request(why)),
         None => answer(hook, &asked, facts),

@@ -29,7 +29,7 @@ pub const DRA_DEVICES: &str = "internal.serving.kserve.io/exp-dra-devices";
 /// asks for it. KServe does not have it.
 pub const ASKED_FOR: &str = "internal.serving.kserve.io/asked-for";
 /// `true` asks KServe to run prefill and decode as one DisaggregatedSet. It has no effect: Longboat creates none.
-pub const ENABLE_DISAGGREGATED_SET: &str = "serving.kserve.io/enable-disaggregated-set";
+pub(crate) const ENABLE_DISAGGREGATED_SET: &str = "serving.kserve.io/enable-disaggregated-set";
 /// In `spec.annotations`: `"true"` lets routes match the model header for this service. On a Gateway: `"false"` turns this
 /// off for services that name the Gateway, unless the platform forces it.
 pub const MODEL_BASED_ROUTING: &str = "serving.kserve.io/model-based-routing-enabled";
@@ -92,7 +92,7 @@ pub const WAIT_AT_ZERO: &str = "longboat.dev/wait-at-zero";
 pub const IN_PROCESS: &str = "longboat.dev/in-process";
 
 /// Domains whose annotations only KServe and Longboat define.
-pub const DOMAINS: [&str; 3] = ["serving.kserve.io/", INTERNAL_PREFIX, "longboat.dev/"];
+pub(crate) const DOMAINS: [&str; 3] = ["serving.kserve.io/", INTERNAL_PREFIX, "longboat.dev/"];
 /// Keys that are read from the metadata of a service only.
 pub(crate) const OF_SERVICES: [&str; 15] = [
     STOP,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// A field or annotation of a newer KServe.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Newer {
+pub struct NewerField {
     /// Path of the field, or beginning of the annotation's key.
     pub name: &'static str,
     /// Which KServe has it.
@@ -14,32 +14,32 @@ pub struct Newer {
     pub advice: &'static str,
 }
 
-const FIELDS: [Newer; 3] = [
-    Newer {
+const FIELDS: [NewerField; 3] = [
+    NewerField {
         name: "spec.encode",
         version: "a proposal for KServe has it (kserve#6119)",
         advice: "remove it, and run encoders as a Deployment of your own: docs/guides/prefill-decode.md#images-encoded-apart",
     },
-    Newer {
+    NewerField {
         name: "spec.storageInitializer.storageContainerName",
         version: "a branch of KServe after 0.21 has it",
         advice: "remove it, and set image and variables of the init container `storage-initializer` in `spec.template`; for a \
                  scheme of your own, set `spec.storageInitializer.enabled: false` and download to /mnt/models yourself",
     },
-    Newer {
+    NewerField {
         name: "spec.trustRemoteCode",
         version: "drafts of KServe 0.21 had it, and the release does not",
         advice: "add `--trust-remote-code` to the arguments of container `main`",
     },
 ];
 
-const ANNOTATIONS: [Newer; 2] = [
-    Newer {
+const ANNOTATIONS: [NewerField; 2] = [
+    NewerField {
         name: "serving.kserve.io/exp-modelexpress-",
         version: "a branch of KServe after 0.21 has it",
         advice: "remove it: models are downloaded as `spec.model.uri` says",
     },
-    Newer {
+    NewerField {
         name: "serving.kserve.io/kernelcache-",
         version: "KServe 0.21 has it for InferenceServices",
         advice: "remove it",
@@ -47,7 +47,7 @@ const ANNOTATIONS: [Newer; 2] = [
 ];
 
 /// Returns the row of a field that is not in the schema.
-pub fn field(path: &str) -> Option<&'static Newer> {
+pub fn field(path: &str) -> Option<&'static NewerField> {
     FIELDS.iter().find(|row| row.name == path.trim_start_matches('.'))
 }
 
@@ -62,9 +62,9 @@ pub(crate) fn warnings<'a>(
     })
 }
 
-// === impl Newer ===
+// === impl NewerField ===
 
-impl Newer {
+impl NewerField {
     /// Why the field is refused.
     pub fn reason(&self) -> String {
         format!("not in this version: {}", self.version)

@@ -56,7 +56,7 @@ impl Grant {
 pub(crate) fn find(state: &State, plural: &str, key: &Key) -> Result<std::sync::Arc<StoredObject>, String> {
     let found =
         state.registry.find("", "v1", plural).and_then(|resource| state.store.get(&resource.table, key));
-    found.ok_or_else(|| format!("{plural} {} not found", gofmt::quoted(&key.name)))
+    found.ok_or_else(|| format!("{plural} {} not found", gofmt::quote(&key.name)))
 }
 
 /// Returns the user of a token that is for one of the audiences. The error has kube-apiserver's text.
@@ -76,7 +76,7 @@ pub(crate) fn authenticate(state: &State, token: &str, audiences: &[&str]) -> Re
     let common = common(&grant.audiences);
     if common.is_empty() {
         let printed = |list: Vec<&str>| {
-            let words: Vec<String> = list.into_iter().map(gofmt::quoted).collect();
+            let words: Vec<String> = list.into_iter().map(gofmt::quote).collect();
             format!("[{}]", words.join(" "))
         };
         return Err(format!(

@@ -54,9 +54,9 @@ pub(crate) async fn admit(state: &State, review: &Review<'_>, pod: &mut Value) -
 async fn find(state: &State, namespace: &str, name: &str) -> Result<Arc<StoredObject>, String> {
     let problems = names::problems(NameRule::PathSegment, name);
     if !problems.is_empty() {
-        return Err(format!("invalid resource name {}: [{}]", gofmt::quoted(name), problems.join(" ")));
+        return Err(format!("invalid resource name {}: [{}]", gofmt::quote(name), problems.join(" ")));
     }
-    let missing = || format!("serviceaccount {} not found", gofmt::quoted(name));
+    let missing = || format!("serviceaccount {} not found", gofmt::quote(name));
     let accounts = state.registry.find("", "v1", "serviceaccounts").ok_or_else(missing)?;
     let key = Key::new(namespace, name);
     let tries = if name == DEFAULT { MAX_ATTEMPTS } else { 1 };

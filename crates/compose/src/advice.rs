@@ -17,14 +17,14 @@ use crate::{
 };
 
 /// Reason: a base config changes nothing.
-pub const CONFIG_WITHOUT_EFFECT: &str = "ConfigWithoutEffect";
+const CONFIG_WITHOUT_EFFECT: &str = "ConfigWithoutEffect";
 /// Reason: a layer removes a container of a preset.
-pub const PRESET_CONTAINER_REMOVED: &str = "PresetContainerRemoved";
+pub(crate) const PRESET_CONTAINER_REMOVED: &str = "PresetContainerRemoved";
 /// Reason: a layer replaces a list of a lower one as a whole.
-pub const FIELD_OVERRIDDEN: &str = "FieldOverridden";
+const FIELD_OVERRIDDEN: &str = "FieldOverridden";
 
 /// The JSON pointers of pods in a spec.
-const PODS: [&str; 6] = [
+pub(crate) const PODS: [&str; 6] = [
     "/template",
     "/worker",
     "/prefill/template",

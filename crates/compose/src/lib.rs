@@ -39,7 +39,6 @@ mod select;
 mod template_input;
 mod warning;
 
-pub use advice::{CONFIG_WITHOUT_EFFECT, FIELD_OVERRIDDEN, PRESET_CONTAINER_REMOVED};
 pub use compose::{Composer, compose};
 pub use effective::Effective;
 pub use error::{ComposeError, RefusedField, Retry};

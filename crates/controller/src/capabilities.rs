@@ -35,7 +35,7 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// A kind that clusters may lack, and how the controller handles it.
 #[derive(Clone, Copy)]
-struct Optional {
+struct OptionalKind {
     kind: Kind,
     served: Availability,
     capability: Option<Capability>,
@@ -52,10 +52,10 @@ struct Optional {
 type List = for<'a> fn(&'a Context, Option<Namespace<&'a str>>) -> BoxFuture<'a, Result<(), kube::Error>>;
 
 /// The kinds that clusters may lack. Our own come first.
-fn optional_kinds() -> Vec<Optional> {
+fn optional_kinds() -> Vec<OptionalKind> {
     macro_rules! each {
         ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
-            [Optional::of::<LLMInferenceService>(), Optional::of::<LLMInferenceServiceConfig>(), $(Optional::of::<types::$kind>(),)*]
+            [OptionalKind::of::<LLMInferenceService>(), OptionalKind::of::<LLMInferenceServiceConfig>(), $(OptionalKind::of::<types::$kind>(),)*]
         };
     }
     kinds!(all each).into_iter().flatten().collect()
@@ -164,13 +164,13 @@ async fn kinds_of(context: &Context, api: &str) -> Option<Vec<String>> {
 }
 
 /// Whether the API server serves a kind. Returns `None` if discovery failed.
-async fn is_served(context: &Context, optional: Optional) -> Option<bool> {
+async fn is_served(context: &Context, optional: OptionalKind) -> Option<bool> {
     let (api, kind) = (optional.resource)();
     Some(kinds_of(context, &api).await?.contains(&kind))
 }
 
 /// The optional kind that a CRD defines.
-fn of_crd(kinds: &[Optional], crd: &ReceivedObject) -> Option<Optional> {
+fn of_crd(kinds: &[OptionalKind], crd: &ReceivedObject) -> Option<OptionalKind> {
     let name = crd.metadata.name.as_deref()?;
     kinds
         .iter()
@@ -191,9 +191,9 @@ struct Follower {
     tasks: JoinSet<()>,
 }
 
-// === impl Optional ===
+// === impl OptionalKind ===
 
-impl Optional {
+impl OptionalKind {
     /// Returns `None` if every cluster serves the kind.
     fn of<K: WatchedKind>() -> Option<Self> {
         let (Availability::ByCrd(_, capability) | Availability::ByVersion(capability)) = K::SERVED else {
@@ -225,7 +225,7 @@ impl Optional {
 
 impl Follower {
     /// Starts to watch a kind if it is served. Otherwise stops, and empties its cache.
-    fn set(&mut self, optional: Optional, served: bool) {
+    fn set(&mut self, optional: OptionalKind, served: bool) {
         if served && !self.watches.contains_key(&optional.kind) {
             (optional.start)(self, optional);
         } else if !served && let Some(cancel) = self.watches.remove(&optional.kind) {
@@ -235,7 +235,7 @@ impl Follower {
         }
     }
 
-    fn start<K: WatchedKind>(&mut self, optional: Optional) {
+    fn start<K: WatchedKind>(&mut self, optional: OptionalKind) {
         let cancel = self.cancel.child_token();
         self.watches.insert(optional.kind, cancel.clone());
         for scope in scopes::<K>(&self.context.args) {
@@ -277,7 +277,7 @@ pub(crate) async fn list_all(context: &Context) -> Result<Vec<String>, (String, 
 /// Lists a kind in the watched namespaces, for a user who may not list it in the whole cluster. API servers also deny access
 /// to kinds that they do not serve, so discovery decides whether the kind is served. Returns a sentence if some objects stay
 /// hidden.
-async fn list_in_part(context: &Context, optional: Optional) -> Option<String> {
+async fn list_in_part(context: &Context, optional: OptionalKind) -> Option<String> {
     if is_served(context, optional).await == Some(false) {
         return None;
     }

@@ -12,7 +12,7 @@ pub(crate) struct Startup {
 }
 
 /// Exists until something expected is known.
-pub(crate) struct Expected(#[expect(dead_code, reason = "held to be dropped")] mpsc::Sender<Infallible>);
+pub(crate) struct StartupGuard(#[expect(dead_code, reason = "held to be dropped")] mpsc::Sender<Infallible>);
 
 // === impl Startup ===
 
@@ -24,7 +24,7 @@ impl Startup {
     }
 
     /// Expects something. The caller drops the result when it is known.
-    pub(crate) fn expect(&self) -> Expected {
-        Expected(self.expected.clone())
+    pub(crate) fn expect(&self) -> StartupGuard {
+        StartupGuard(self.expected.clone())
     }
 }

@@ -67,7 +67,7 @@ struct Line<'a> {
 
 /// An unfinished file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Partial {
+pub struct PartialFile {
     /// Its number in the journal.
     pub number: u64,
     /// Path below the target.
@@ -90,7 +90,7 @@ pub struct Journal {
     /// The number of bytes that were read, which is the offset of the next record.
     pub(crate) length: u64,
     /// Unfinished files by path.
-    pub partial: BTreeMap<String, Partial>,
+    pub partial: BTreeMap<String, PartialFile>,
     /// Revision and patterns. `None` unless all files were downloaded.
     pub complete: Option<(Option<String>, String)>,
 }
@@ -256,7 +256,7 @@ impl Journal {
                     serde_json::from_str(rest).ok()?;
                 self.done.remove(&path);
                 self.complete = None;
-                let partial = Partial { number, path: path.clone(), size, identity, blocks: vec![] };
+                let partial = PartialFile { number, path: path.clone(), size, identity, blocks: vec![] };
                 self.partial.insert(path, partial);
             }
             "block" => {

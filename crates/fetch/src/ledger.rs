@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use crate::{
     FetchError,
     digest::{Algorithm, Digest},
-    journal::{FileRecord, Journal, MAX_LINE, Partial, Record},
+    journal::{FileRecord, Journal, MAX_LINE, PartialFile, Record},
     ranges::Ranges,
     target::Target,
 };
@@ -32,13 +32,13 @@ pub(crate) struct Ledger {
     pub(crate) key: String,
     /// The path of the file, for messages.
     path: PathBuf,
-    open: Mutex<Open>,
+    open: Mutex<OpenJournal>,
     next: AtomicU64,
 }
 
 /// The content of the journal so far, and its file.
 #[derive(Debug)]
-struct Open {
+struct OpenJournal {
     journal: Journal,
     file: Arc<File>,
 }
@@ -51,11 +51,11 @@ impl Ledger {
         let key = Digest::of(Algorithm::Sha256, source.as_bytes()).hex()[..16].to_owned();
         let name = format!("{key}.journal");
         let path = target.private_path(&name);
-        let open = || -> io::Result<Open> {
+        let open = || -> io::Result<OpenJournal> {
             let old = target.private(&name)?;
             let journal = Journal::parse(BufReader::new(&old))?.filter(|found| found.source == source);
             let mut open =
-                Open { journal: journal.unwrap_or_else(|| Journal::new(source)), file: old.into() };
+                OpenJournal { journal: journal.unwrap_or_else(|| Journal::new(source)), file: old.into() };
             open.renew(target, &name)?;
             remove_orphans(target, &key, &open.journal)?;
             Ok(open)
@@ -121,7 +121,7 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn partial(&self, path: &str) -> Option<Partial> {
+    pub(crate) fn partial(&self, path: &str) -> Option<PartialFile> {
         self.open.lock().journal.partial.get(path).cloned()
     }
 
@@ -150,9 +150,9 @@ impl Ledger {
     }
 }
 
-// === impl Open ===
+// === impl OpenJournal ===
 
-impl Open {
+impl OpenJournal {
     /// Replaces the file by one that contains only the records that are still needed.
     fn renew(&mut self, target: &Target, name: &str) -> io::Result<()> {
         let mut moved = (Vec::new(), 0);
@@ -187,7 +187,7 @@ fn write(journal: &Journal, old: &File, new: &File) -> io::Result<(Vec<(u64, u64
         *offset = write(&line_at(old, *offset)?)?;
     }
     for partial in journal.partial.values() {
-        let Partial { number, path, size, identity, blocks } = partial;
+        let PartialFile { number, path, size, identity, blocks } = partial;
         write(Record::Partial { number: *number, size: *size, identity, path }.line().as_bytes())?;
         for (start, end, sum) in blocks {
             let block = Record::Block { number: *number, start: *start, end: *end, sum: *sum };
@@ -229,7 +229,7 @@ fn remove_orphans(target: &Target, key: &str, journal: &Journal) -> io::Result<(
 }
 
 /// Returns the bytes of an unfinished file that are still as they were written.
-pub(crate) fn verified(file: &File, partial: &Partial) -> io::Result<Ranges> {
+pub(crate) fn verified(file: &File, partial: &PartialFile) -> io::Result<Ranges> {
     let mut ranges = Ranges::default();
     let mut buffer = vec![0; 256 << 10];
     for (start, end, sum) in &partial.blocks {

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::{
     DEFAULT_NAMESPACE,
-    schema_hint::{Unknown, unknown_fields},
+    schema_hint::{UnknownField, unknown_fields},
     warnings::Warnings,
 };
 
@@ -290,7 +290,7 @@ fn check_fields(own: &[Value], document: &Document) -> Result<(), ApplyError> {
     }
 }
 
-fn report(document: &Document, unknown: Vec<Unknown>) -> Result<(), ApplyError> {
+fn report(document: &Document, unknown: Vec<UnknownField>) -> Result<(), ApplyError> {
     if unknown.is_empty() {
         return Ok(());
     }

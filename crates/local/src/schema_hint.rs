@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// An unknown field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unknown {
+pub(crate) struct UnknownField {
     /// Path within the object, for example `spec.router.shceduler`.
     pub(crate) path: String,
     /// The most similar known field beside it.
@@ -13,7 +13,7 @@ pub(crate) struct Unknown {
 }
 
 /// Returns all fields of `object` that the structural schema does not have. Skips metadata, which the server checks.
-pub(crate) fn unknown_fields(schema: &Value, object: &Value) -> Vec<Unknown> {
+pub(crate) fn unknown_fields(schema: &Value, object: &Value) -> Vec<UnknownField> {
     let mut found = Vec::new();
     for (name, value) in object.as_object().into_iter().flatten() {
         if !matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
@@ -23,7 +23,7 @@ pub(crate) fn unknown_fields(schema: &Value, object: &Value) -> Vec<Unknown> {
     found
 }
 
-fn visit_field(schema: &Value, name: &str, value: &Value, path: &str, found: &mut Vec<Unknown>) {
+fn visit_field(schema: &Value, name: &str, value: &Value, path: &str, found: &mut Vec<UnknownField>) {
     let preserves = schema["x-kubernetes-preserve-unknown-fields"] == true;
     let properties = schema["properties"].as_object();
     match properties.and_then(|properties| properties.get(name)) {
@@ -31,7 +31,7 @@ fn visit_field(schema: &Value, name: &str, value: &Value, path: &str, found: &mu
         None => match schema.get("additionalProperties") {
             Some(schema @ Value::Object(_)) => visit(schema, value, path, found),
             None if !preserves && properties.is_some() => {
-                found.push(Unknown {
+                found.push(UnknownField {
                     path: path.to_owned(),
                     nearest: properties
                         .and_then(|all| nearest(all.keys().map(String::as_str), name))
@@ -43,7 +43,7 @@ fn visit_field(schema: &Value, name: &str, value: &Value, path: &str, found: &mu
     }
 }
 
-fn visit(schema: &Value, value: &Value, path: &str, found: &mut Vec<Unknown>) {
+fn visit(schema: &Value, value: &Value, path: &str, found: &mut Vec<UnknownField>) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {

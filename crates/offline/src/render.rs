@@ -13,9 +13,9 @@ use crate::{
 };
 
 /// The placeholder for a certificate or key that the controller issues when it writes the Secret.
-pub const CERTIFICATE_PLACEHOLDER: &str = "<issued when the Secret is written>";
+pub(crate) const CERTIFICATE_PLACEHOLDER: &str = "<issued when the Secret is written>";
 /// The placeholder for a time that the controller would write.
-pub const TIME_PLACEHOLDER: &str = "<time>";
+const TIME_PLACEHOLDER: &str = "<time>";
 
 /// The writes and deletions that the controller would make for one service.
 #[derive(Debug)]

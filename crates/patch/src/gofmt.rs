@@ -1,7 +1,6 @@
 //! Formats decoded JSON as Go does, because error texts of Kubernetes contain such output.
 
-use std::fmt::Write as _;
-
+pub use longboat_types::quote::quote;
 use serde_json::{Number, Value};
 
 /// Formats a value like `%v`.
@@ -42,7 +41,7 @@ pub fn syntax(value: &Value) -> String {
         Value::Null => "interface {}(nil)".to_owned(),
         Value::Bool(flag) => flag.to_string(),
         Value::Number(number) => number_text(number),
-        Value::String(text) => quoted(text),
+        Value::String(text) => quote(text),
         Value::Array(values) => {
             let words: Vec<String> = values.iter().map(syntax).collect();
             format!("[]interface {{}}{{{}}}", words.join(", "))
@@ -51,7 +50,7 @@ pub fn syntax(value: &Value) -> String {
             let mut keys: Vec<&String> = map.keys().collect();
             keys.sort();
             let words: Vec<String> =
-                keys.into_iter().map(|key| format!("{}:{}", quoted(key), syntax(&map[key]))).collect();
+                keys.into_iter().map(|key| format!("{}:{}", quote(key), syntax(&map[key]))).collect();
             format!("map[string]interface {{}}{{{}}}", words.join(", "))
         }
     }
@@ -80,32 +79,6 @@ pub fn json_type(value: &Value) -> &'static str {
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     }
-}
-
-/// Formats a string like `%q`.
-pub fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{b}' => out.push_str("\\v"),
-            '\u{c}' => out.push_str("\\f"),
-            control if (control as u32) < 0x20 || control as u32 == 0x7f => {
-                // Writing to a string cannot fail.
-                let _ = write!(out, "\\x{:02x}", control as u32);
-            }
-            other => out.push(other),
-        }
-    }
-    out.push('"');
-    out
 }
 
 fn number_text(number: &Number) -> String {

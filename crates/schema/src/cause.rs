@@ -74,6 +74,15 @@ impl Cause {
         }
     }
 
+    /// A list or map with more than `most` elements.
+    pub fn too_many(field: impl Into<String>, count: usize, most: impl Display) -> Self {
+        Self {
+            reason: "FieldValueTooMany",
+            message: format!("Too many: {count}: must have at most {most} items"),
+            field: field.into(),
+        }
+    }
+
     /// A reference to something that does not exist.
     pub fn not_found(field: impl Into<String>, value: &Value) -> Self {
         Self {

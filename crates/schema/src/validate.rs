@@ -58,14 +58,6 @@ fn nowhere(detail: String) -> Cause {
     Cause::invalid("<nil>", &Value::from(""), detail)
 }
 
-fn too_many(path: &str, count: usize, most: u64) -> Cause {
-    Cause {
-        reason: "FieldValueTooMany",
-        message: format!("Too many: {count}: must have at most {most} items"),
-        field: path.to_owned(),
-    }
-}
-
 /// A limit in the form in which Go prints a float.
 fn number(value: f64) -> String {
     if value.abs() < 1e21 { format!("{value}") } else { format!("{value:e}").replace('e', "e+") }
@@ -229,7 +221,7 @@ impl ValidationOutcome {
         if let Some(most) = bounds.max_items
             && count > most
         {
-            self.causes.push(too_many(path, items.len(), most));
+            self.causes.push(Cause::too_many(&**path, items.len(), most));
         }
         if bounds.unique_items {
             let mut seen = std::collections::HashSet::new();
@@ -252,7 +244,7 @@ impl ValidationOutcome {
             if let Some(most) = bounds.max_properties
                 && count > most
             {
-                self.causes.push(too_many(path, map.len(), most));
+                self.causes.push(Cause::too_many(&**path, map.len(), most));
                 return;
             }
         }

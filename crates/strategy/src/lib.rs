@@ -76,7 +76,7 @@ pub fn default(resource: &Resource, value: &mut Value) {
         custom.schema.default(value);
         return;
     }
-    drop_nulls(value);
+    longboat_patch::strategic::discard_nulls(value);
     if !value["metadata"].is_object() {
         value["metadata"] = json!({});
     }
@@ -343,18 +343,6 @@ pub fn selector_text(selector: &Value) -> String {
     }
     parts.sort();
     parts.join(",")
-}
-
-/// Drops nulls, which typed objects do not have.
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.retain(|_, v| !v.is_null());
-            map.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
-        _ => {}
-    }
 }
 
 #[cfg(test)]

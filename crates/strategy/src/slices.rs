@@ -82,7 +82,7 @@ fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
         one_of(&value["addressType"], "addressType", &["FQDN", "IPv4", "IPv6"], &mut causes);
     }
     if items(value, "endpoints").len() > ENDPOINTS {
-        causes.push(too_many("endpoints", items(value, "endpoints").len(), ENDPOINTS));
+        causes.push(Cause::too_many("endpoints", items(value, "endpoints").len(), ENDPOINTS));
     }
     // an update does not refuse what is stored
     let stored = live.map(|live| items(live, "endpoints")).unwrap_or_default();
@@ -111,7 +111,7 @@ fn validate_endpoint(
     if addresses.is_empty() {
         causes.push(Cause::required(field.as_str(), "must contain at least 1 address"));
     } else if addresses.len() > MAX_ADDRESSES {
-        causes.push(too_many(&field, addresses.len(), MAX_ADDRESSES));
+        causes.push(Cause::too_many(&field, addresses.len(), MAX_ADDRESSES));
     }
     for (index, address) in addresses.iter().enumerate().take(MAX_ADDRESSES) {
         if known.contains(address) {
@@ -182,7 +182,7 @@ pub(super) fn special(address: IpAddr, shown: &Value, path: &str, causes: &mut V
 
 fn ports(value: &Value, causes: &mut Vec<Cause>) {
     if items(value, "ports").len() > PORTS {
-        causes.push(too_many("ports", items(value, "ports").len(), PORTS));
+        causes.push(Cause::too_many("ports", items(value, "ports").len(), PORTS));
     }
     let mut seen = BTreeSet::new();
     for (index, port) in items(value, "ports").iter().enumerate() {
@@ -199,14 +199,6 @@ fn ports(value: &Value, causes: &mut Vec<Cause>) {
         {
             causes.push(Cause::invalid(format!("{path}.appProtocol"), &port["appProtocol"], problem));
         }
-    }
-}
-
-fn too_many(path: &str, found: usize, most: usize) -> Cause {
-    Cause {
-        reason: "FieldValueTooMany",
-        message: format!("Too many: {found}: must have at most {most} items"),
-        field: path.to_owned(),
     }
 }
 

@@ -1,43 +1,6 @@
 //! Go's quoting of strings: formats `%q`, and decodes literals.
 
-use std::fmt::Write as _;
-
-/// `%q`: a double-quoted Go string literal.
-pub(crate) fn quote(text: &str) -> String {
-    quote_with(text, '"')
-}
-
-/// Formats a Go literal between `mark`s.
-pub(crate) fn quote_with(text: &str, mark: char) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push(mark);
-    for c in text.chars() {
-        match c {
-            '\\' => out.push_str("\\\\"),
-            c if c == mark => {
-                out.push('\\');
-                out.push(c);
-            }
-            '\x07' => out.push_str("\\a"),
-            '\x08' => out.push_str("\\b"),
-            '\x0c' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\x0b' => out.push_str("\\v"),
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => {
-                // Writing to a String cannot fail.
-                let _ = write!(out, "\\x{:02x}", c as u32);
-            }
-            c if c.is_control() => {
-                let _ = write!(out, "\\u{:04x}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
-    out.push(mark);
-    out
-}
+pub(crate) use longboat_types::quote::{quote, quote_with};
 
 /// Decodes a Go string literal (quoted or raw). Returns `None` if it is malformed.
 pub(crate) fn unquote(literal: &str) -> Option<String> {

@@ -8,10 +8,12 @@
 
 mod awaited;
 mod faults;
+mod own_kinds;
 mod test_cluster;
 mod watching;
 
 pub use awaited::Awaited;
 pub use faults::{Fault, Faults, Write, faulty};
+pub use own_kinds::OwnKinds;
 pub use test_cluster::TestCluster;
 pub use watching::Watching;

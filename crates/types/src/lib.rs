@@ -34,6 +34,7 @@ pub mod go;
 mod kinds;
 mod markers;
 mod parse;
+pub mod quote;
 
 use std::{borrow::Cow, collections::HashMap, sync::LazyLock};
 

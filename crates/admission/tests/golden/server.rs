@@ -2,28 +2,18 @@
 
 use std::sync::Arc;
 
-use futures::{FutureExt, future::BoxFuture};
 use http::{Method, Request};
 use kube::{Client, client::Body};
-use longboat_admission::{self as admission, Denial, Facts, Subject, Version};
-use longboat_apiserver::{
-    admission::{Admission, AdmissionAnswer, AdmissionRequest},
-    status::ApiError,
-};
-use longboat_testkit::TestCluster;
-use parking_lot::RwLock;
+use longboat_admission::Facts;
+use longboat_testkit::{OwnKinds, TestCluster};
 use serde_json::{Value, json};
-
-/// The facts for admission. Each case may have its own platform.
-type Shared = Arc<RwLock<Arc<Facts>>>;
-
-struct Hook(Shared);
 
 /// A world in which our own kinds go through our admission.
 pub(crate) struct Server {
     world: TestCluster,
     client: Client,
-    facts: Shared,
+    /// Each case may have its own platform.
+    admission: Arc<OwnKinds>,
 }
 
 /// A response.
@@ -37,15 +27,15 @@ pub(crate) struct Reply {
 
 impl Server {
     pub(crate) async fn start(facts: Facts) -> Self {
-        let facts = Arc::new(RwLock::new(Arc::new(facts)));
-        let world = TestCluster::bare(Arc::new(Hook(Arc::clone(&facts)))).await;
+        let admission = OwnKinds::new(facts);
+        let world = TestCluster::bare(admission.clone()).await;
         let client = world.client();
-        Self { world, client, facts }
+        Self { world, client, admission }
     }
 
     /// Sets the facts for admission.
     pub(crate) fn know(&self, facts: Facts) {
-        *self.facts.write() = Arc::new(facts);
+        self.admission.know(facts);
     }
 
     pub(crate) async fn namespace(&self, name: &str) {
@@ -113,54 +103,4 @@ fn collection(namespace: &str, object: &Value) -> String {
 
 fn path(namespace: &str, object: &Value) -> String {
     format!("{}/{}", collection(namespace, object), object["metadata"]["name"].as_str().unwrap_or_default())
-}
-
-// === impl Hook ===
-
-impl Admission for Hook {
-    fn handles(&self, group: &str, resource: &str) -> bool {
-        Subject::of(group, resource).is_some()
-    }
-
-    fn mutate(&self, request: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
-        let facts = Arc::clone(&self.0.read());
-        async move {
-            let Some((subject, asked)) = asked(&request) else { return AdmissionAnswer::default() };
-            match admission::mutate(subject, &asked, &facts) {
-                Ok(mutation) => {
-                    AdmissionAnswer { refused: None, object: mutation.object, warnings: mutation.warnings }
-                }
-                Err(denial) => {
-                    AdmissionAnswer { refused: Some(refusal(denial)), ..AdmissionAnswer::default() }
-                }
-            }
-        }
-        .boxed()
-    }
-
-    fn validate(&self, request: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
-        let facts = Arc::clone(&self.0.read());
-        async move {
-            let Some((subject, asked)) = asked(&request) else { return AdmissionAnswer::default() };
-            let answer = admission::validate(subject, &asked, &facts);
-            AdmissionAnswer { refused: answer.denial.map(refusal), object: None, warnings: answer.warnings }
-        }
-        .boxed()
-    }
-}
-
-fn asked(request: &AdmissionRequest) -> Option<(Subject, admission::Request<'_>)> {
-    if request.subresource.is_some() {
-        return None;
-    }
-    let subject = Subject::of(&request.group, &request.resource)?;
-    let version = Version::of(&request.version)?;
-    let (object, old) = (request.object.as_ref(), request.old.as_ref());
-    Some((subject, admission::Request { version, operation: request.operation, object, old }))
-}
-
-fn refusal(denial: Denial) -> ApiError {
-    let mut error = ApiError::new(denial.code, denial.reason, denial.message);
-    error.details = denial.details.as_object().cloned();
-    error
 }

@@ -6,7 +6,7 @@ mod table;
 
 use k8s_openapi::api::core::v1::Container;
 
-pub use row::{Engine, HalfPresets, LoraFlags, Presets, Refused, TracingFlags};
+pub use row::{Engine, HalfPresets, LoraFlags, Presets, TracingFlags, UnsupportedField};
 pub use table::{ENGINES, LLAMA_CPP, SGLANG, TENSORRT_LLM, VLLM};
 
 use crate::labels::ENGINE_TYPE;
@@ -17,12 +17,12 @@ use table::SHIPPED;
 
 impl Engine {
     /// The engine of a runtime that Longboat ships.
-    pub fn of_shipped_runtime(name: &str) -> Option<&'static Self> {
+    pub(crate) fn of_shipped_runtime(name: &str) -> Option<&'static Self> {
         SHIPPED.iter().find(|(shipped, _)| *shipped == name).map(|(_, engine)| *engine)
     }
 
     /// The engine that a runtime's format of models names.
-    pub fn of_format(format: &str) -> Option<&'static Self> {
+    pub(crate) fn of_format(format: &str) -> Option<&'static Self> {
         let format = format.to_ascii_lowercase();
         ENGINES.into_iter().find(|engine| engine.formats.contains(&format.as_str()))
     }
@@ -66,7 +66,7 @@ impl Engine {
     pub fn refused<'a>(
         &self,
         spec: &'a LLMInferenceServiceSpec,
-    ) -> impl Iterator<Item = &'static Refused> + 'a {
+    ) -> impl Iterator<Item = &'static UnsupportedField> + 'a {
         self.refused.iter().filter(|refused| (refused.is_set)(spec))
     }
 }

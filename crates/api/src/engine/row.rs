@@ -34,7 +34,7 @@ pub struct Engine {
     /// The flags that turn on tracing.
     pub tracing: Option<TracingFlags>,
     /// The fields of the spec that it cannot have, because its presets and flags do not implement them.
-    pub refused: &'static [Refused],
+    pub refused: &'static [UnsupportedField],
 }
 
 /// The presets of an engine, lowest layer first.
@@ -115,7 +115,7 @@ pub struct TracingFlags {
 
 /// A field that an engine cannot have.
 #[derive(Debug)]
-pub struct Refused {
+pub struct UnsupportedField {
     /// Path of the field.
     pub field: &'static str,
     pub(super) is_set: fn(&LLMInferenceServiceSpec) -> bool,
@@ -123,9 +123,9 @@ pub struct Refused {
     pub instead: &'static str,
 }
 
-// === impl Refused ===
+// === impl UnsupportedField ===
 
-impl Refused {
+impl UnsupportedField {
     /// The sentence for a service whose runtime starts the engine.
     pub fn why(&self, engine: &Engine, runtime: &str) -> String {
         format!("not possible with {}, the engine of runtime {runtime}: {}", engine.name, self.instead)

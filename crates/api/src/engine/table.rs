@@ -5,7 +5,7 @@ use super::{
         DATA, DATA_LOCAL, EXPERT, GROUP, KV_CACHE, LORA, PIPELINE, PREFILL, PREFILL_KV_CACHE, TENSOR,
         TRACING, WORKER, adapters, holds_too_few_adapters, is_taken_apart,
     },
-    row::{Engine, HalfPresets, LoraFlags, Presets, Refused, TracingFlags},
+    row::{Engine, HalfPresets, LoraFlags, Presets, TracingFlags, UnsupportedField},
 };
 use crate::names::preset;
 
@@ -109,17 +109,17 @@ pub static SGLANG: Engine = Engine {
         is_host_and_port: true,
     }),
     refused: &[
-        Refused {
+        UnsupportedField {
             field: "spec.model.name",
             is_set: |spec| is_taken_apart(&spec.model),
             instead: "SGLang takes what follows a colon for the name of an adapter: use a name without a colon",
         },
-        Refused {
+        UnsupportedField {
             field: "spec.model.lora.adapters",
             is_set: |spec| adapters(spec).iter().any(is_taken_apart),
             instead: "SGLang takes what follows a colon for the name of an adapter: use names without a colon",
         },
-        Refused {
+        UnsupportedField {
             field: "spec.model.lora.maxCpuAdapters",
             is_set: holds_too_few_adapters,
             instead: "SGLang loads all adapters when it starts, and keeps those of a whole batch (maxAdapters, 8 if unset): \

@@ -190,19 +190,13 @@ go_struct! {
     }
 }
 
-// === impl InferencePoolSource ===
-
-impl InferencePoolSource {
-    /// Name of the pool that the user manages, if there is one: `ref` with a non-empty name.
-    pub fn external_name(&self) -> Option<&str> {
-        self.ref_.as_ref().map(|r| r.name.as_str()).filter(|name| !name.is_empty())
-    }
-}
+// === impl SchedulerSpec ===
 
 impl SchedulerSpec {
-    /// Name of the pool that the user manages, if there is one.
+    /// Name of the pool that the user manages, if there is one: `ref` with a non-empty name.
     pub fn external_pool(&self) -> Option<&str> {
-        self.pool.as_ref().and_then(InferencePoolSource::external_name)
+        let reference = self.pool.as_ref()?.ref_.as_ref()?;
+        Some(reference.name.as_str()).filter(|name| !name.is_empty())
     }
 }
 

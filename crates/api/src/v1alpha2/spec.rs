@@ -231,7 +231,7 @@ go_struct! {
 
 impl ParallelismSpec {
     /// Whether pipeline parallelism is on: `pipeline` above zero.
-    pub fn is_pipeline_parallel(&self) -> bool {
+    pub(crate) fn is_pipeline_parallel(&self) -> bool {
         self.pipeline.is_some_and(|n| n > 0)
     }
 
@@ -241,7 +241,7 @@ impl ParallelismSpec {
     }
 
     /// Whether tensor parallelism is on: `tensor` above zero.
-    pub fn is_tensor_parallel(&self) -> bool {
+    pub(crate) fn is_tensor_parallel(&self) -> bool {
         self.tensor.is_some_and(|n| n > 0)
     }
 
@@ -263,11 +263,6 @@ impl ParallelismSpec {
 // === impl WorkloadSpec ===
 
 impl WorkloadSpec {
-    /// Whether this workload runs as groups of pods: `worker` is set.
-    pub fn is_multi_node(&self) -> bool {
-        self.worker.is_some()
-    }
-
     /// Pods of one group, see [`ParallelismSpec::size`].
     pub fn size(&self) -> Option<i32> {
         self.parallelism.as_ref().and_then(ParallelismSpec::size)

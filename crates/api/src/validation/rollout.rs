@@ -28,7 +28,7 @@ pub(super) fn check(path: &str, workload: &WorkloadSpec, report: &mut Report) {
             "maxUnavailable and maxSurge cannot both be zero; this would prevent any rolling update progress",
         );
     }
-    if workload.is_multi_node() && unavailable == Some(0) && surge.is_none() {
+    if workload.worker.is_some() && unavailable == Some(0) && surge.is_none() {
         report.required(
             format!("{field}.maxSurge"),
             "maxSurge is required when maxUnavailable amounts to zero, because a multi-node workload surges by zero",

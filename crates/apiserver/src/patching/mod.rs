@@ -29,7 +29,7 @@ const NOTHING: StatusDetails<'static> = StatusDetails { group: "", kind: "", nam
 
 /// The media types of PATCH.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PatchKind {
+pub(crate) enum PatchKind {
     /// `application/json-patch+json`
     Json,
     /// `application/merge-patch+json`
@@ -42,7 +42,7 @@ pub enum PatchKind {
 
 /// The context of a patch or of another write that tracks field ownership.
 #[derive(Debug, Clone, Copy)]
-pub struct Write<'a> {
+pub(crate) struct Write<'a> {
     /// All served resources: field ownership may name other versions of the object.
     pub registry: &'a Registry,
     /// The version that the request named.
@@ -59,7 +59,7 @@ pub struct Write<'a> {
 
 /// The result of a patch.
 #[derive(Debug, Clone)]
-pub struct PatchOutcome {
+pub(crate) struct PatchOutcome {
     /// The patched object in the version of the request. After an apply, its managedFields are up to date.
     pub object: Value,
     /// Texts for `Warning` headers.
@@ -72,7 +72,7 @@ pub struct PatchOutcome {
 
 /// Applies a patch body to `live`, the object in the version of the request. `live` is `None` only for an apply that creates
 /// the object.
-pub fn patch(
+pub(crate) fn patch(
     write: &Write<'_>,
     kind: PatchKind,
     body: &[u8],
@@ -156,7 +156,7 @@ pub(crate) fn check_manager(manager: &str) -> Vec<Cause> {
             reason: "FieldValueInvalid",
             message: format!(
                 "Invalid value: {}: invalid character U+{:04X} (at position {at})",
-                gofmt::quoted(manager),
+                gofmt::quote(manager),
                 character as u32
             ),
             field: "fieldManager".to_owned(),

@@ -23,7 +23,7 @@ const CHUNK: usize = 32 * 1024;
 const MAX_CONNECTIONS: usize = 1024;
 
 #[derive(Default)]
-struct Pair {
+struct StreamPair {
     error: Option<u32>,
     data: Option<u32>,
 }
@@ -61,7 +61,7 @@ async fn read<R: AsyncRead + Unpin>(
     pod: PodRef,
 ) -> io::Result<()> {
     let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
-    let mut pairs: HashMap<String, Pair> = HashMap::new();
+    let mut pairs: HashMap<String, StreamPair> = HashMap::new();
     let mut connections: HashMap<u32, Connection> = HashMap::new();
     let mut tasks = JoinSet::new();
     while let Some(frame) = reader.next().await? {
@@ -89,7 +89,7 @@ async fn read<R: AsyncRead + Unpin>(
                         continue;
                     }
                 }
-                if let Pair { error: Some(error), data: Some(data) } = *pair {
+                if let StreamPair { error: Some(error), data: Some(data) } = *pair {
                     pairs.remove(&id);
                     let (input, received) = mpsc::channel(MAX_INCOMING);
                     let connection = connect(

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use longboat_patch::gofmt;
 use serde_json::{Value, json};
 
 use super::{AccessRequest, GROUP, allows, grants_path, rules};
@@ -126,8 +127,8 @@ fn confirm(store: &Store, user: &User, namespace: Option<&str>, wanted: &Value) 
     }
     let shown: BTreeSet<String> = compact(missing).iter().map(show).collect();
     Err(format!(
-        "user {:?} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
-        user.name,
+        "user {} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
+        gofmt::quote(&user.name),
         quoted(&user.groups),
         shown.into_iter().collect::<Vec<_>>().join("\n")
     ))
@@ -204,7 +205,7 @@ fn show((right, verbs): &(Right, Vec<String>)) -> String {
 }
 
 fn quoted(texts: &[String]) -> String {
-    format!("[{}]", texts.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(" "))
+    format!("[{}]", texts.iter().map(|text| gofmt::quote(text)).collect::<Vec<_>>().join(" "))
 }
 
 // === impl Right ===

@@ -12,7 +12,7 @@ const MAX_DUPLICATES: usize = 100;
 
 /// Returns the dotted paths of the fields that `body`, a JSON text, contains more than once, in the order of the second
 /// occurrences. Returns no paths for a text that is not JSON.
-pub fn duplicate_fields(body: &[u8]) -> Vec<String> {
+pub(crate) fn duplicate_fields(body: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let walk = Walk { path: &mut String::new(), found: &mut found };

@@ -3,5 +3,5 @@
 mod duplicates;
 pub mod openapi;
 
-pub use duplicates::duplicate_fields;
-pub use openapi::{openapi_bytes, openapi_index};
+pub(crate) use duplicates::duplicate_fields;
+pub(crate) use openapi::{openapi_bytes, openapi_index};

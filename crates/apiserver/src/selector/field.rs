@@ -79,7 +79,7 @@ impl FieldSelector {
                 } else {
                     format!(
                         "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
-                        longboat_patch::gofmt::quoted(path)
+                        longboat_patch::gofmt::quote(path)
                     )
                 });
             }

@@ -59,11 +59,11 @@ struct Condition {
 /// The webhooks of both kinds. They are cached until a configuration changes, so that conditions are compiled once.
 #[derive(Debug, Default)]
 pub(crate) struct Hooks {
-    lists: [Read; 2],
+    lists: [ConfigurationCache; 2],
 }
 
 #[derive(Debug, Default)]
-struct Read {
+struct ConfigurationCache {
     /// Name and revision of each configuration that was read.
     from: Vec<(String, u64)>,
     hooks: Arc<Vec<Hook>>,

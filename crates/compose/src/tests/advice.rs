@@ -4,7 +4,7 @@ use longboat_key::{Key, Name, Namespace};
 use serde_json::{Value, json};
 
 use super::recordings::{config_set, inputs, service};
-use crate::{Composer, Layer, PRESET_CONTAINER_REMOVED, Platform, PresetNames, presets};
+use crate::{Composer, Layer, Platform, PresetNames, advice::PRESET_CONTAINER_REMOVED, presets};
 
 /// Returns the warnings with a reason, for a service with the base config `n/team`.
 fn said(reason: &str, team: Value, mut own: Value) -> Vec<String> {

@@ -3,7 +3,7 @@
 use longboat_key::Namespace;
 use serde_json::Value;
 
-use crate::{Layer, PresetNames, presets};
+use crate::{Layer, PresetNames, advice::PODS, presets};
 
 /// What a container may do although the standard forbids it: preset, container, rule, reason.
 const EXCEPTIONS: [(&str, &str, &str, &str); 7] = [
@@ -30,15 +30,6 @@ const VOLUMES: [&str; 8] = [
     "persistentVolumeClaim",
     "projected",
     "secret",
-];
-
-const PODS: [&str; 6] = [
-    "/template",
-    "/worker",
-    "/prefill/template",
-    "/prefill/worker",
-    "/router/scheduler/template",
-    "/router/scheduler/tokenizer/template",
 ];
 
 /// The rules that a container violates.

@@ -42,7 +42,7 @@ async fn a_config_that_appears_later_is_found() {
 
 #[tokio::test]
 async fn presets_that_appear_later_are_found() {
-    let world = longboat_testkit::TestCluster::new(std::sync::Arc::new(crate::setup::Hook)).await;
+    let world = longboat_testkit::TestCluster::new(crate::setup::admission()).await;
     world.namespace("ns").await;
     let _running = Running::start(&world);
     world.apply(service("llm", json!({}))).await;

@@ -1,7 +1,5 @@
 //! Optional APIs that appear and disappear.
 
-use std::sync::Arc;
-
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, api::DeleteParams};
 use longboat_api::conditions::Condition;
@@ -11,10 +9,10 @@ use longboat_api::foreign::{
 use longboat_testkit::TestCluster;
 use serde_json::json;
 
-use crate::setup::{Hook, Running, condition, deployments, full, install_presets, service};
+use crate::setup::{Running, admission, condition, deployments, full, install_presets, service};
 
 async fn without_optional_apis() -> TestCluster {
-    let world = TestCluster::bare(Arc::new(Hook)).await;
+    let world = TestCluster::bare(admission()).await;
     install_presets(&world).await;
     world.namespace("ns").await;
     world

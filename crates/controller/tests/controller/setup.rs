@@ -2,22 +2,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::{FutureExt, future::BoxFuture};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, Client};
-use longboat_admission::{self as admission, Denial, Facts, Request, Subject, Version};
+use longboat_admission::Facts;
 use longboat_api::{
     conditions::Condition,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
 };
-use longboat_apiserver::{
-    admission::{Admission, AdmissionAnswer, AdmissionRequest},
-    status::ApiError,
-};
 use longboat_compose::{PresetNames, presets};
 use longboat_controller::Args;
 use longboat_key::Namespace;
-use longboat_testkit::{Faults, TestCluster, faulty};
+use longboat_testkit::{Faults, OwnKinds, TestCluster, faulty};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -25,54 +20,9 @@ use tokio_util::sync::CancellationToken;
 /// Longer than any reconcile in these tests, so the world is at rest after it.
 pub(crate) const QUIET: Duration = Duration::from_millis(1500);
 
-pub(crate) struct Hook;
-
-impl Admission for Hook {
-    fn handles(&self, group: &str, resource: &str) -> bool {
-        Subject::of(group, resource).is_some()
-    }
-
-    fn mutate(&self, request: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
-        async move {
-            let Some((subject, asked)) = asked(&request) else { return AdmissionAnswer::default() };
-            match admission::mutate(subject, &asked, &facts()) {
-                Ok(mutation) => AdmissionAnswer { object: mutation.object, ..AdmissionAnswer::default() },
-                Err(denial) => {
-                    AdmissionAnswer { refused: Some(refusal(denial)), ..AdmissionAnswer::default() }
-                }
-            }
-        }
-        .boxed()
-    }
-
-    fn validate(&self, request: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
-        async move {
-            let Some((subject, asked)) = asked(&request) else { return AdmissionAnswer::default() };
-            let answer = admission::validate(subject, &asked, &facts());
-            AdmissionAnswer { refused: answer.denial.map(refusal), object: None, warnings: answer.warnings }
-        }
-        .boxed()
-    }
-}
-
-fn facts() -> Facts {
-    Facts { prevent_preset_deletion: false, ..Facts::default() }
-}
-
-fn asked(request: &AdmissionRequest) -> Option<(Subject, Request<'_>)> {
-    if request.subresource.is_some() {
-        return None;
-    }
-    let subject = Subject::of(&request.group, &request.resource)?;
-    let version = Version::of(&request.version)?;
-    let (object, old) = (request.object.as_ref(), request.old.as_ref());
-    Some((subject, Request { version, operation: request.operation, object, old }))
-}
-
-fn refusal(denial: Denial) -> ApiError {
-    let mut error = ApiError::new(denial.code, denial.reason, denial.message);
-    error.details = denial.details.as_object().cloned();
-    error
+/// The admission of the world, which lets presets be deleted.
+pub(crate) fn admission() -> Arc<OwnKinds> {
+    OwnKinds::new(Facts { prevent_preset_deletion: false, ..Facts::default() })
 }
 
 /// A controller that runs until it is dropped.
@@ -117,7 +67,7 @@ impl Running {
 
 /// Creates a world with presets and a namespace `ns`.
 pub(crate) async fn world() -> TestCluster {
-    let world = TestCluster::new(Arc::new(Hook)).await;
+    let world = TestCluster::new(admission()).await;
     install_presets(&world).await;
     world.namespace("ns").await;
     world

@@ -5,6 +5,7 @@ mod problem;
 mod rules;
 mod stage;
 mod tar;
+mod unpack;
 mod zip;
 
 pub(crate) use self::stage::{Member, Stage};

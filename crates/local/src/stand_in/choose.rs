@@ -7,9 +7,9 @@ use longboat_manifest::Document;
 use serde_json::{Value, json};
 
 use super::{
-    StandInError,
+    error::StandInError,
     inventory::{ObjectInventory, namespace_of},
-    references::{self, Reference, To},
+    references::{self, Reference, Target},
 };
 
 /// The class of Gateways that the local gateway serves.
@@ -87,24 +87,26 @@ impl SubstituteBuilder<'_> {
             ))
         };
         match &reference.to {
-            To::Gateway { listener, port } => {
+            Target::Gateway { listener, port } => {
                 self.namespace(namespace);
                 self.gateway(namespace, name, listener.as_deref(), port.unwrap_or(self.gateway.port()));
             }
-            To::Class => self.class(name).map_err(impossible)?,
-            To::Service { port, of } if !self.held.has("Service", namespace, name) => match of {
+            Target::Class => self.class(name).map_err(impossible)?,
+            Target::Service { port, of } if !self.held.has("Service", namespace, name) => match of {
                 Some(service) => self.service(namespace, name, *port, service),
                 None => return Err(missing("Service")),
             },
-            To::Pool if !self.held.has("InferencePool", namespace, name) => {
+            Target::Pool if !self.held.has("InferencePool", namespace, name) => {
                 return Err(missing("InferencePool"));
             }
-            To::Route if !self.held.has("HTTPRoute", namespace, name) => return Err(missing("HTTPRoute")),
+            Target::Route if !self.held.has("HTTPRoute", namespace, name) => {
+                return Err(missing("HTTPRoute"));
+            }
             // The server creates this one with its namespace.
-            To::Account if name != "default" && !self.held.has("ServiceAccount", namespace, name) => {
+            Target::Account if name != "default" && !self.held.has("ServiceAccount", namespace, name) => {
                 self.account(namespace, name);
             }
-            To::Service { .. } | To::Pool | To::Route | To::Account => {}
+            Target::Service { .. } | Target::Pool | Target::Route | Target::Account => {}
         }
         Ok(())
     }

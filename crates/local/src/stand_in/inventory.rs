@@ -13,7 +13,6 @@ use longboat_api::{
 };
 use longboat_manifest::Document;
 
-use super::text;
 use crate::DEFAULT_NAMESPACE;
 
 /// Objects by kind, namespace and name.
@@ -62,7 +61,7 @@ impl ObjectInventory {
             let namespace = namespace_of(document);
             match kind {
                 "GatewayClass" => {
-                    let controller = text(&document.object, "/spec/controllerName");
+                    let controller = document.text("/spec/controllerName");
                     self.classes.insert(name.to_owned(), controller.to_owned());
                 }
                 "Namespace" => self.add(kind, "", name),

@@ -6,6 +6,7 @@
 //! before it writes anything.
 
 mod choose;
+mod error;
 mod inventory;
 mod references;
 
@@ -13,9 +14,9 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use kube::Client;
 use longboat_manifest::Document;
-use serde_json::Value;
 
-use crate::apply::{self, ApplyError, Owner};
+use crate::apply::{self, Owner};
+pub use error::StandInError;
 use inventory::ObjectInventory;
 
 /// The manifests, together with the substitutes.
@@ -25,25 +26,6 @@ pub struct Substitution {
     pub documents: Vec<Document>,
     /// One sentence for each substitute, and for each port that was changed.
     pub notes: Vec<String>,
-}
-
-/// Why substitutes cannot be created.
-#[derive(Debug, thiserror::Error)]
-pub enum StandInError {
-    /// This machine has no substitute for a missing object.
-    #[error("{origin}: {sentence}")]
-    Impossible {
-        /// File, line and column of the reference.
-        origin: String,
-        /// What is missing, and how to solve it.
-        sentence: String,
-    },
-    /// The existing objects cannot be read.
-    #[error("cannot read the existing objects: {0}")]
-    Read(#[from] kube::Error),
-    /// The server refused a substitute.
-    #[error(transparent)]
-    Apply(#[from] ApplyError),
 }
 
 /// Creates substitutes for the objects to which `documents` refer, and which neither `documents` nor the cluster contains.
@@ -64,9 +46,4 @@ pub(crate) async fn make(
 /// Whether this process may listen on a port of this machine that nobody else uses.
 fn can_listen(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
-}
-
-/// Returns a text of an object by its JSON pointer, or an empty text.
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

@@ -4,7 +4,7 @@ use longboat_api::groups;
 use longboat_manifest::Document;
 use serde_json::Value;
 
-use super::{inventory::namespace_of, text};
+use super::inventory::namespace_of;
 
 /// A reference from a manifest to an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,14 +13,14 @@ pub(super) struct Reference {
     pub(super) document: usize,
     /// The path of the referring field, for example `spec.router.gateway.refs[0]`.
     pub(super) path: String,
-    pub(super) to: To,
+    pub(super) to: Target,
     pub(super) namespace: String,
     pub(super) name: String,
 }
 
 /// The target of a reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum To {
+pub(super) enum Target {
     /// A Gateway, with the listener and the port that the reference names, if any.
     Gateway { listener: Option<String>, port: Option<u16> },
     /// The class of a Gateway.
@@ -65,7 +65,7 @@ pub(super) fn all(documents: &[Document]) -> Vec<Reference> {
             "Gateway" => found.push(Reference {
                 document: at,
                 path: "spec.gatewayClassName".to_owned(),
-                to: To::Class,
+                to: Target::Class,
                 namespace: String::new(),
                 name: document.text("/spec/gatewayClassName").to_owned(),
             }),
@@ -104,7 +104,7 @@ impl Finder<'_> {
         self.object.pointer(&pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
     }
 
-    fn reference(&self, path: String, to: To, value: &Value) -> Reference {
+    fn reference(&self, path: String, to: Target, value: &Value) -> Reference {
         let namespace = match text(value, "/namespace") {
             "" => self.namespace,
             namespace => namespace,
@@ -115,21 +115,21 @@ impl Finder<'_> {
 
     fn router(&self, found: &mut Vec<Reference>) {
         for (at, value) in self.list("spec.router.gateway.refs").iter().enumerate() {
-            let to = To::Gateway { listener: None, port: None };
+            let to = Target::Gateway { listener: None, port: None };
             found.push(self.reference(format!("spec.router.gateway.refs[{at}]"), to, value));
         }
         for (at, value) in self.list("spec.router.route.http.refs").iter().enumerate() {
-            found.push(self.reference(format!("spec.router.route.http.refs[{at}]"), To::Route, value));
+            found.push(self.reference(format!("spec.router.route.http.refs[{at}]"), Target::Route, value));
         }
         if let Some(pool) = self.object.pointer("/spec/router/scheduler/pool/ref") {
-            found.push(self.reference("spec.router.scheduler.pool.ref".to_owned(), To::Pool, pool));
+            found.push(self.reference("spec.router.scheduler.pool.ref".to_owned(), Target::Pool, pool));
         }
         self.route("spec.router.route.http.spec", found);
         for pod in PODS {
             let path = format!("{pod}.serviceAccountName");
             let name = text(self.object, &format!("/{}", path.replace('.', "/"))).to_owned();
             let namespace = self.namespace.to_owned();
-            found.push(Reference { document: self.document, path, to: To::Account, namespace, name });
+            found.push(Reference { document: self.document, path, to: Target::Account, namespace, name });
         }
     }
 
@@ -142,7 +142,7 @@ impl Finder<'_> {
             if is_gateway {
                 let listener = Some(text(value, "/sectionName")).filter(|name| !name.is_empty());
                 let port = value["port"].as_u64().and_then(|port| u16::try_from(port).ok());
-                let to = To::Gateway { listener: listener.map(str::to_owned), port };
+                let to = Target::Gateway { listener: listener.map(str::to_owned), port };
                 found.push(self.reference(format!("{parents}[{at}]"), to, value));
             }
         }
@@ -152,14 +152,14 @@ impl Finder<'_> {
             for (at, value) in self.list(&backends).iter().enumerate() {
                 self.mirrors(&format!("{backends}[{at}].filters"), found);
                 let to = match text(value, "/kind") {
-                    "" | "Service" => To::Service {
+                    "" | "Service" => Target::Service {
                         port: value["port"]
                             .as_u64()
                             .and_then(|port| u16::try_from(port).ok())
                             .unwrap_or_default(),
                         of: self.service.map(str::to_owned),
                     },
-                    "InferencePool" => To::Pool,
+                    "InferencePool" => Target::Pool,
                     _ => continue,
                 };
                 found.push(self.reference(format!("{backends}[{at}]"), to, value));
@@ -173,8 +173,13 @@ impl Finder<'_> {
             let Some(value) = filter.pointer("/requestMirror/backendRef") else { continue };
             if ["", "Service"].contains(&text(value, "/kind")) {
                 let path = format!("{filters}[{at}].requestMirror.backendRef");
-                found.push(self.reference(path, To::Service { port: 0, of: None }, value));
+                found.push(self.reference(path, Target::Service { port: 0, of: None }, value));
             }
         }
     }
+}
+
+/// Returns a text of an object by its JSON pointer, or an empty text.
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

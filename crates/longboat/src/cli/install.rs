@@ -6,8 +6,8 @@ use clap::{Args, ValueEnum, ValueHint};
 use longboat_key::Namespace;
 
 use super::{
-    look::ClusterArgs,
-    output::{Format, OutputFormat},
+    look::{ClusterArgs, LookArgs},
+    output::Format,
 };
 
 /// Arguments of `install`.
@@ -51,10 +51,7 @@ pub(crate) struct UpgradeArgs {
     #[arg(long, value_name = "PREFIX", default_value = longboat_api::names::DEFAULT_PRESET_PREFIX)]
     pub(crate) preset_prefix: String,
     #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = OutputFormat::Text)]
-    pub(crate) output: OutputFormat,
+    pub(crate) look: LookArgs,
 }
 
 /// Arguments of `uninstall`.

@@ -18,6 +18,16 @@ pub(crate) struct ClusterArgs {
     pub(crate) context: Option<String>,
 }
 
+/// Which cluster to look at, and how to print what is there.
+#[derive(Debug, Args)]
+pub(crate) struct LookArgs {
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Text)]
+    pub(crate) output: OutputFormat,
+}
+
 /// Arguments of `status`.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
@@ -34,10 +44,7 @@ pub(crate) struct StatusArgs {
     #[arg(short, long, conflicts_with = "output")]
     pub(crate) watch: bool,
     #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = OutputFormat::Text)]
-    pub(crate) output: OutputFormat,
+    pub(crate) look: LookArgs,
 }
 
 /// Arguments of `doctor`.
@@ -59,10 +66,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long)]
     pub(crate) no_requests: bool,
     #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = OutputFormat::Text)]
-    pub(crate) output: OutputFormat,
+    pub(crate) look: LookArgs,
 }
 
 /// Arguments of `why`.
@@ -75,10 +79,7 @@ pub(crate) struct WhyArgs {
     #[arg(short, long, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<Namespace>,
     #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = OutputFormat::Text)]
-    pub(crate) output: OutputFormat,
+    pub(crate) look: LookArgs,
 }
 
 /// Arguments of `dashboard`.

@@ -7,7 +7,7 @@ use longboat_key::Namespace;
 
 use super::{
     folders,
-    look::ClusterArgs,
+    look::{ClusterArgs, LookArgs},
     output::{Format, OutputFormat},
 };
 
@@ -130,10 +130,7 @@ pub(crate) struct ExplainArgs {
     #[arg(long, value_name = "[NAMESPACE/]NAME")]
     pub(crate) service: Option<String>,
     #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = OutputFormat::Text)]
-    pub(crate) output: OutputFormat,
+    pub(crate) look: LookArgs,
 }
 
 /// Arguments of `diff`.
@@ -150,10 +147,7 @@ pub(crate) struct DiffArgs {
     #[arg(long, value_name = "DIR|none|builtin", value_hint = ValueHint::AnyPath)]
     pub(crate) from_presets: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = OutputFormat::Text)]
-    pub(crate) output: OutputFormat,
+    pub(crate) look: LookArgs,
 }
 
 // === impl ExplainArgs ===

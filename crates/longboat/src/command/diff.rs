@@ -20,7 +20,7 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Comparison> {
     let live = from.is_empty() && args.from_presets.is_none();
     let (before, after) = if live {
         let namespaces = input::namespaces(&documents, &settings);
-        let observed = runtime()?.block_on(input::observe(&args.cluster, &settings, namespaces))?;
+        let observed = runtime()?.block_on(input::observe(&args.look.cluster, &settings, namespaces))?;
         (Scene::observed(observed.clone())?, input::on_top(observed, &documents, &settings)?)
     } else {
         // With other presets, both sides have the same manifests. With other manifests, both sides have the same presets.
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Comparison> {
     }
     let (differences, failed) = diff::diff(&before, &after, live);
     let differs = differences.iter().any(|difference| !difference.is_empty());
-    printer::output(&differences, args.output, || diff::to_text(&differences))?;
+    printer::output(&differences, args.look.output, || diff::to_text(&differences))?;
     let is_stopped = differences.iter().any(|difference| difference.problem.is_some());
     let is_complete = failed.is_empty() && unwritable == 0 && !is_stopped;
     for error in failed {

@@ -19,7 +19,7 @@ use crate::{
 
 /// Prints the findings. Returns `false` if something is broken.
 pub(crate) fn run(args: DoctorArgs) -> anyhow::Result<bool> {
-    let output = args.output;
+    let output = args.look.output;
     let (findings, missing) = runtime()?.block_on(run_checks(args))?;
     if output == OutputFormat::Text && findings.is_empty() && missing.is_empty() {
         printer::note("No problems found.");
@@ -34,7 +34,7 @@ pub(crate) fn run(args: DoctorArgs) -> anyhow::Result<bool> {
 
 /// Returns the findings, and the requested services that do not exist.
 async fn run_checks(args: DoctorArgs) -> anyhow::Result<(Vec<Finding>, Vec<String>)> {
-    let client = cluster::connect(&args.cluster).await?.client;
+    let client = cluster::connect(&args.look.cluster).await?.client;
     if let Some(namespace) = &args.namespace {
         cluster::namespace_exists(&client, namespace).await?;
     }

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
         documents = if files.is_empty() { Vec::new() } else { input::documents(&files)? };
         let (namespace, _) = args.target.split_once('/').unwrap_or((&settings.namespace, ""));
         let namespaces = vec![Namespace(namespace).to_shared()];
-        let observed = runtime()?.block_on(input::observe(&args.cluster, &settings, namespaces))?;
+        let observed = runtime()?.block_on(input::observe(&args.look.cluster, &settings, namespaces))?;
         scene = input::on_top(observed, &documents, &settings)?;
     }
     // Refused manifests cannot be explained, but the others can.
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
         return Err(error.into());
     }
     if !answers.is_empty() {
-        print(&answers, args.output)?;
+        print(&answers, args.look.output)?;
     }
     for subject in asked {
         accepted &= input::is_writable(&scene, &subject.service);

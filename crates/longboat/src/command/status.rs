@@ -28,7 +28,7 @@ const IDLE_REDRAW_INTERVAL: Duration = Duration::from_hours(1);
 
 /// Shows the tree. Returns whether all requested services are ready.
 pub(crate) async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
-    let Cluster { client, environment } = cluster::connect(&args.cluster).await?;
+    let Cluster { client, environment } = cluster::connect(&args.look.cluster).await?;
     let scope = match &args.namespace {
         _ if args.all_namespaces => Scope::Everywhere,
         Some(namespace) => {
@@ -47,8 +47,10 @@ pub(crate) async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
     let is_missing = |key: &&Key| lines::find(&seen, key).is_none();
     let (missing, found): (Vec<_>, Vec<_>) = names.iter().partition(is_missing);
     let found: Vec<_> = found.into_iter().cloned().collect();
-    match args.output {
-        OutputFormat::Json | OutputFormat::Yaml => printer::data(&data::list(&seen, &found), args.output)?,
+    match args.look.output {
+        OutputFormat::Json | OutputFormat::Yaml => {
+            printer::data(&data::list(&seen, &found), args.look.output)?;
+        }
         OutputFormat::Text if names.is_empty() => printer::note(&nothing(&scope)),
         OutputFormat::Text => {
             printer::piece(&tree::text(&lines::all(&seen, &found, environment)));

@@ -14,11 +14,11 @@ pub(crate) fn run(args: &UpgradeArgs) -> anyhow::Result<Comparison> {
         ..Settings::default()
     };
     // Reads all namespaces, because presets concern all of them.
-    let observed = runtime()?.block_on(input::observe(&args.cluster, &settings, Vec::new()))?;
+    let observed = runtime()?.block_on(input::observe(&args.look.cluster, &settings, Vec::new()))?;
     let before = Scene::observed(observed.clone())?;
     let after = Scene::upgraded(observed, &settings)?;
     let (upgrade, failed) = upgrade::plan(&before, &after);
-    printer::output(&upgrade, args.output, || upgrade.to_text())?;
+    printer::output(&upgrade, args.look.output, || upgrade.to_text())?;
     let is_complete = failed.is_empty() && !upgrade.is_incomplete();
     let compared = Comparison { is_complete, differs: !upgrade.is_empty() };
     for error in failed {

@@ -16,11 +16,11 @@ use crate::{cli::WhyArgs, dashboard, printer, runtime::runtime};
 /// Queries every picker, and prints its records about the request.
 pub(crate) fn run(args: &WhyArgs) -> anyhow::Result<()> {
     let records = runtime()?.block_on(records(args))?;
-    printer::output(&records, args.output, || records.iter().map(text).collect::<Vec<_>>().join("\n"))
+    printer::output(&records, args.look.output, || records.iter().map(text).collect::<Vec<_>>().join("\n"))
 }
 
 async fn records(args: &WhyArgs) -> anyhow::Result<Vec<Value>> {
-    let cluster = cluster::connect(&args.cluster).await?;
+    let cluster = cluster::connect(&args.look.cluster).await?;
     if let Some(namespace) = &args.namespace {
         cluster::namespace_exists(&cluster.client, namespace).await?;
     }

@@ -35,6 +35,13 @@ pub(crate) struct Row(Vec<(String, Style)>);
 // === impl Row ===
 
 impl Row {
+    /// A row with this text.
+    pub(crate) fn plain(text: &str) -> Self {
+        let mut row = Self::default();
+        row.push(text, Style::new());
+        row
+    }
+
     /// Adds a piece of text. Replaces control characters, which would move the cursor, by spaces.
     pub(crate) fn push(&mut self, text: &str, style: Style) {
         let text = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -130,19 +137,13 @@ impl Picture {
 mod tests {
     use super::*;
 
-    fn row(text: &str) -> Row {
-        let mut row = Row::default();
-        row.push(text, Style::new());
-        row
-    }
-
     #[test]
     fn rows_are_cut_to_the_columns_that_characters_take() {
-        assert_eq!(row("abc").clipped(2), "a…");
-        assert_eq!(row("abc").clipped(3), "abc");
-        assert_eq!(row("鯨鯨").clipped(3), "鯨…");
-        assert_eq!(row("a\u{1b}[2Jb\nc").clipped(99), "a [2Jb c");
-        let mut two = row("ab");
+        assert_eq!(Row::plain("abc").clipped(2), "a…");
+        assert_eq!(Row::plain("abc").clipped(3), "abc");
+        assert_eq!(Row::plain("鯨鯨").clipped(3), "鯨…");
+        assert_eq!(Row::plain("a\u{1b}[2Jb\nc").clipped(99), "a [2Jb c");
+        let mut two = Row::plain("ab");
         two.push("cd", Style::new());
         assert_eq!(two.clipped(3), "ab…");
         assert_eq!(two.clipped(4), "abcd");
@@ -151,8 +152,8 @@ mod tests {
     #[test]
     fn a_picture_goes_back_over_as_many_rows_as_the_former_one_takes_now() {
         let wide = Size::new(10, 24);
-        let before = Picture::new(vec![row("0123456789abc"), row("x")], wide);
-        let after = Picture::new(vec![row("y")], wide);
+        let before = Picture::new(vec![Row::plain("0123456789abc"), Row::plain("x")], wide);
+        let after = Picture::new(vec![Row::plain("y")], wide);
         assert_eq!(after.over(Some(&before), wide), "\x1b[?7l\x1b[2Fy\x1b[K\r\n\x1b[J\x1b[?7h");
         // A row of ten columns now takes two and a half rows.
         assert!(after.over(Some(&before), Size::new(4, 24)).starts_with("\x1b[?7l\x1b[4F"));
@@ -163,7 +164,7 @@ mod tests {
     #[test]
     fn no_more_rows_are_drawn_than_there_is_room_for() {
         let small = Size::new(80, 3);
-        let picture = Picture::new((0..9).map(|n| row(&n.to_string())).collect(), small);
+        let picture = Picture::new((0..9).map(|n| Row::plain(&n.to_string())).collect(), small);
         assert_eq!(picture.over(None, small).matches("\r\n").count(), 2);
     }
 }

@@ -195,6 +195,15 @@ mod tests {
 
     use super::*;
 
+    fn service(conditions: &serde_json::Value) -> Arc<LLMInferenceService> {
+        let service = json!({
+            "metadata": {"name": "qwen", "namespace": "default", "uid": "u", "generation": 2},
+            "spec": {"model": {"uri": "hf://a/b"}},
+            "status": {"observedGeneration": 2, "conditions": conditions},
+        });
+        Arc::new(serde_json::from_value(service).unwrap())
+    }
+
     fn seen() -> TreeObjects {
         let object = |value| serde_json::from_value(value).unwrap();
         TreeObjects {
@@ -245,33 +254,22 @@ mod tests {
     #[test]
     fn a_service_that_only_lacks_an_autoscaler_serves_and_the_tree_says_what_cannot_run() {
         let mut seen = seen();
-        let with = |conditions: serde_json::Value| {
-            Arc::new(
-                serde_json::from_value(json!({
-                    "metadata": {"name": "qwen", "namespace": "default", "uid": "u", "generation": 2},
-                    "spec": {"model": {"uri": "hf://a/b"}},
-                    "status": {"observedGeneration": 2, "conditions": conditions},
-                }))
-                .unwrap(),
-            )
-        };
         let mut conditions = json!([
             {"type": "Ready", "status": "False"},
             {"type": "WorkloadsReady", "status": "False"},
             {"type": "RouterReady", "status": "True"},
             {"type": "ScalingReady", "status": "False", "reason": "FailedGetExternalMetric", "message": "none"},
         ]);
-        seen.services = vec![with(conditions.clone())];
+        seen.services = vec![service(&conditions)];
         assert!(serves(&seen.services[0]) && !is_ready(&seen.services[0]));
         let lines = all(&seen, &[Key::new(Namespace("default"), Name("qwen"))], Environment::Laptop);
         let scaling = lines.iter().find(|line| line.subject.ends_with("ScalingReady")).unwrap();
         assert_eq!(scaling.text, "cannot run here: FailedGetExternalMetric: none");
         conditions[2]["status"] = json!("False");
-        assert!(!serves(&with(conditions.clone())));
+        assert!(!serves(&service(&conditions)));
         let marked = |conditions: &serde_json::Value| {
             // A crashed pod would be the cause.
-            let seen =
-                TreeObjects { services: vec![with(conditions.clone())], pods: Vec::new(), ..self::seen() };
+            let seen = TreeObjects { services: vec![service(conditions)], pods: Vec::new(), ..self::seen() };
             all(&seen, &[Key::new(Namespace("default"), Name("qwen"))], Environment::Laptop)[0].mark
         };
         assert_eq!(marked(&conditions), Mark::Waiting);
@@ -280,7 +278,7 @@ mod tests {
         assert_eq!(marked(&conditions), Mark::Bad);
         conditions[2]["status"] = json!("True");
         conditions[3]["reason"] = json!("HPAProgressing");
-        assert!(!serves(&with(conditions)), "nothing is known of the autoscaler yet");
+        assert!(!serves(&service(&conditions)), "nothing is known of the autoscaler yet");
     }
 
     #[test]
@@ -361,13 +359,7 @@ mod tests {
             {"type": "HTTPRoutesReady", "status": "False", "reason": "RouteMissing", "message": "no route"},
             {"type": "InferencePoolReady", "status": "Unknown"},
         ]);
-        let service = json!({
-            "metadata": {"name": "qwen", "namespace": "default", "uid": "u", "generation": 1},
-            "spec": {"model": {"uri": "hf://a/b"}},
-            "status": {"observedGeneration": 1, "conditions": conditions},
-        });
-        let services = vec![Arc::new(serde_json::from_value(service).unwrap())];
-        let seen = TreeObjects { services, ..TreeObjects::default() };
+        let seen = TreeObjects { services: vec![service(&conditions)], ..TreeObjects::default() };
         let lines = all(&seen, &[Key::new(Namespace("default"), Name("qwen"))], Environment::Cluster);
         let told: Vec<_> = lines.iter().map(|line| format!("{}: {}", line.subject, line.text)).collect();
         assert_eq!(
@@ -390,19 +382,9 @@ mod tests {
             {"type": "MainWorkloadReady", "status": "False", "reason": "MinimumReplicasUnavailable",
              "message": "Deployment does not have minimum availability."},
         ]);
-        let with = |conditions: serde_json::Value| {
-            Arc::new(
-                serde_json::from_value(json!({
-                    "metadata": {"name": "qwen", "namespace": "default", "uid": "u", "generation": 2},
-                    "spec": {"model": {"uri": "hf://a/b"}},
-                    "status": {"observedGeneration": 2, "conditions": conditions},
-                }))
-                .unwrap(),
-            )
-        };
         let names = [Key::new(Namespace("default"), Name("qwen"))];
         let cause = "pod p: container main ended with exit code 1 (3 restarts): no such file";
-        seen.services = vec![with(conditions.clone())];
+        seen.services = vec![service(&conditions)];
         for line in
             [&heads(&seen, &names, Environment::Laptop)[0], &all(&seen, &names, Environment::Cluster)[0]]
         {
@@ -441,7 +423,7 @@ mod tests {
         let mut refused = conditions;
         let combined = json!({"type": "PresetsCombined", "status": "False", "reason": "ConfigNotFound"});
         refused.as_array_mut().unwrap().push(combined);
-        seen.services = vec![with(refused)];
+        seen.services = vec![service(&refused)];
         assert_eq!(heads(&seen, &names, Environment::Laptop)[0].text, "PresetsCombined=False ConfigNotFound");
     }
 }

@@ -44,7 +44,7 @@ impl Screen {
         if self.is_live {
             let room = printer::size(self.to).room();
             let mut drawn = rows(lines, room.saturating_sub(self.footer.len()), Timestamp::now());
-            drawn.extend(self.footer.iter().map(|line| plain(line)));
+            drawn.extend(self.footer.iter().map(|line| Row::plain(line)));
             printer::draw(self.to, drawn);
             return;
         }
@@ -76,12 +76,6 @@ const OBJECTS: [&str; 4] = ["Deployment", "LeaderWorkerSet", "Pod", "group"];
 pub(crate) fn text(lines: &[Line]) -> String {
     let all = rows(lines, usize::MAX, Timestamp::now());
     all.iter().map(|row| row.clipped(usize::MAX) + "\n").collect()
-}
-
-fn plain(text: &str) -> Row {
-    let mut row = Row::default();
-    row.push(text, Style::new());
-    row
 }
 
 /// Returns at most `room` rows. If not all rows fit, healthy pods are omitted first, then other healthy objects below a

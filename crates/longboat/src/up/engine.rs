@@ -64,13 +64,13 @@ enum Source {
     /// In this folder or file.
     Here(PathBuf),
     /// In the hub's own cache, from which the node takes it; with its size in bytes.
-    HubCache(Listed),
+    HubCache(SourceContent),
     /// A download.
-    Remote(Listed),
+    Remote(SourceContent),
 }
 
 /// What a source has.
-struct Listed {
+struct SourceContent {
     /// The size in bytes.
     bytes: u64,
     /// The name of the file, if the model is a GGUF file.
@@ -254,7 +254,7 @@ async fn source(model: &RequestedModel, settings: &FetchSettings) -> anyhow::Res
         return Ok(Source::Here(path));
     }
     if let Ok(listing) = longboat_fetch::list_source(address, &settings.offline()).await {
-        return Ok(Source::HubCache(Listed {
+        return Ok(Source::HubCache(SourceContent {
             bytes: listing.bytes.unwrap_or_default(),
             gguf: only_gguf(&listing.files).map(str::to_owned),
         }));
@@ -277,7 +277,7 @@ async fn source(model: &RequestedModel, settings: &FetchSettings) -> anyhow::Res
     let bytes = listing
         .bytes
         .with_context(|| format!("the source of {address} does not report the size of the model"))?;
-    Ok(Source::Remote(Listed { bytes, gguf: gguf.map(str::to_owned) }))
+    Ok(Source::Remote(SourceContent { bytes, gguf: gguf.map(str::to_owned) }))
 }
 
 /// Returns the name of the file, if the model is one GGUF file.

@@ -3,12 +3,12 @@
 use std::{
     env,
     ffi::OsStr,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
 use anyhow::bail;
 use longboat_manifest::nearest;
+use longboat_node::container::is_program;
 
 /// Characters of a program's name that a shell does not interpret.
 const PLAIN: &str = "/._-+@%:,";
@@ -47,10 +47,6 @@ pub(super) fn check(command: &str, path: Option<&OsStr>) -> anyhow::Result<()> {
     let meant = nearest(["auto", "cpu", "sim"], program);
     let hint = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
     bail!("--engine: there is no program `{program}` in the folders of PATH: {EXPECTED}{hint}")
-}
-
-fn is_program(path: &Path) -> bool {
-    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]

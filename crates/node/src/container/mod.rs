@@ -15,3 +15,5 @@ mod program;
 pub mod roles;
 pub(crate) mod sources;
 mod terminal;
+
+pub use program::is_program;

@@ -40,10 +40,10 @@ pub(super) fn resolve(
         let path = PathBuf::from(paths.rewrite(first));
         // Images disagree on `/bin` and `/usr/bin`, so manifests may have the wrong one. If the path does not exist, the
         // name decides.
-        if executable(&paths.outside(first)) { Some(path) } else { standard_program(&path, search) }
+        if is_program(&paths.outside(first)) { Some(path) } else { standard_program(&path, search) }
     } else {
         search_path(search, first)
-            .find(|path| path.to_str().is_some_and(|path| executable(&paths.outside(path))))
+            .find(|path| path.to_str().is_some_and(|path| is_program(&paths.outside(path))))
     };
     found.map(|program| (program, &[][..], 0))
 }
@@ -58,13 +58,14 @@ fn standard_program(path: &Path, search: &str) -> Option<PathBuf> {
 
 /// Finds a program in the folders of a search path.
 pub(super) fn find_in(search: &str, name: &str) -> Option<PathBuf> {
-    search_path(search, name).find(|path| executable(path))
+    search_path(search, name).find(|path| is_program(path))
 }
 
 fn search_path(search: &str, name: &str) -> impl Iterator<Item = PathBuf> {
     search.split(':').filter(|dir| !dir.is_empty()).map(move |dir| Path::new(dir).join(name))
 }
 
-fn executable(path: &Path) -> bool {
+/// Whether a path is an executable file.
+pub fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }

@@ -21,7 +21,7 @@ const MAX_STRAY_BYTES: u32 = 16 << 20;
 /// Moves this process to a mount namespace with the mounts of `plan`, and to its folder.
 pub(super) fn enter(plan: &Plan) -> Result<(), MountError> {
     leave_common_namespace().map_err(failed("create a mount namespace for", Path::new("this process")))?;
-    let mut writable = Writable::default();
+    let mut writable = WritableFolders::default();
     for (path, local) in &plan.mounts {
         let (existing, missing) = deepest_existing(path);
         let target = existing.join(&missing);
@@ -68,13 +68,13 @@ fn bind(source: &Path, target: &Path) -> io::Result<()> {
 
 /// The folders in which mount points can be created without a trace on this machine.
 #[derive(Default)]
-struct Writable {
+struct WritableFolders {
     /// Folders in memory.
     folders: BTreeSet<PathBuf>,
     volumes: Vec<PathBuf>,
 }
 
-impl Writable {
+impl WritableFolders {
     /// Replaces a folder by one in memory with the same entries, unless mount points can already be created in it.
     fn open(&mut self, folder: &Path, root: &Path) -> Result<(), MountError> {
         if self.folders.contains(folder) || self.volumes.iter().any(|volume| folder.starts_with(volume)) {

@@ -26,44 +26,32 @@ pub(super) fn of(
     facts: &PodFacts,
     tokens: &BTreeMap<String, String>,
 ) -> Result<Option<Files>, VolumeError> {
-    let collector = Collector { volume: &volume.name, pod, sources, facts };
-    let mut files = Files::new();
+    let mut collector = Collector { volume: &volume.name, pod, sources, facts, mode: 0, files: Files::new() };
     if let Some(source) = &volume.config_map {
-        let mode = mode(source.default_mode);
-        collector.config_map(&mut files, &source.name, source.items.as_deref(), source.optional, mode)?;
+        collector.mode = mode(source.default_mode);
+        collector.config_map(&source.name, source.items.as_deref(), source.optional)?;
     } else if let Some(source) = &volume.secret {
+        collector.mode = mode(source.default_mode);
         let name = source.secret_name.as_deref().unwrap_or_default();
-        collector.secret(
-            &mut files,
-            name,
-            source.items.as_deref(),
-            source.optional,
-            mode(source.default_mode),
-        )?;
+        collector.secret(name, source.items.as_deref(), source.optional)?;
     } else if let Some(source) = &volume.downward_api {
-        collector.downward(&mut files, source.items.as_deref(), mode(source.default_mode))?;
+        collector.mode = mode(source.default_mode);
+        collector.downward(source.items.as_deref())?;
     } else if let Some(projected) = &volume.projected {
-        let mode = mode(projected.default_mode);
+        collector.mode = mode(projected.default_mode);
         for source in projected.sources.iter().flatten() {
             if let Some(source) = &source.config_map {
-                collector.config_map(
-                    &mut files,
-                    &source.name,
-                    source.items.as_deref(),
-                    source.optional,
-                    mode,
-                )?;
+                collector.config_map(&source.name, source.items.as_deref(), source.optional)?;
             }
             if let Some(source) = &source.secret {
-                collector.secret(&mut files, &source.name, source.items.as_deref(), source.optional, mode)?;
+                collector.secret(&source.name, source.items.as_deref(), source.optional)?;
             }
             if let Some(source) = &source.downward_api {
-                collector.downward(&mut files, source.items.as_deref(), mode)?;
+                collector.downward(source.items.as_deref())?;
             }
             if let Some(source) = &source.service_account_token {
                 let token = tokens.get(source.audience.as_deref().unwrap_or_default());
-                let bytes = token.map(|token| token.as_bytes().to_vec()).unwrap_or_default();
-                files.insert(source.path.clone(), File { bytes, mode });
+                collector.add(&source.path, token.map_or(&[][..], String::as_bytes), None);
             }
             if source.cluster_trust_bundle.is_some() || source.pod_certificate.is_some() {
                 return Err(VolumeError::Unsupported {
@@ -75,28 +63,35 @@ pub(super) fn of(
     } else {
         return Ok(None);
     }
-    Ok(Some(files))
+    Ok(Some(collector.files))
 }
 
 fn mode(mode: Option<i32>) -> u32 {
     mode.and_then(|mode| u32::try_from(mode).ok()).unwrap_or(0o644) & 0o777
 }
 
+/// Collects the files of one volume.
 struct Collector<'a> {
     volume: &'a str,
     pod: &'a Pod,
     sources: &'a Sources,
     facts: &'a PodFacts,
+    /// The mode of files without a mode of their own.
+    mode: u32,
+    files: Files,
 }
 
 impl Collector<'_> {
+    fn add(&mut self, path: &str, bytes: &[u8], own_mode: Option<i32>) {
+        let mode = own_mode.map_or(self.mode, |own| mode(Some(own)));
+        self.files.insert(path.to_owned(), File { bytes: bytes.to_vec(), mode });
+    }
+
     fn config_map(
-        &self,
-        files: &mut Files,
+        &mut self,
         name: &str,
         items: Option<&[KeyToPath]>,
         optional: Option<bool>,
-        mode: u32,
     ) -> Result<(), VolumeError> {
         let data = self.sources.config_map(name).map(|map| {
             let text = map.data.iter().flatten().map(|(key, value)| (key.as_str(), value.as_bytes()));
@@ -104,36 +99,28 @@ impl Collector<'_> {
                 map.binary_data.iter().flatten().map(|(key, value)| (key.as_str(), value.0.as_slice()));
             text.chain(binary).collect()
         });
-        self.keys(files, "configmap", name, data, items, optional == Some(true), mode)
+        self.keys("configmap", name, data, items, optional == Some(true))
     }
 
     fn secret(
-        &self,
-        files: &mut Files,
+        &mut self,
         name: &str,
         items: Option<&[KeyToPath]>,
         optional: Option<bool>,
-        mode: u32,
     ) -> Result<(), VolumeError> {
         let data = self.sources.secret(name).map(|secret| {
             secret.data.iter().flatten().map(|(key, value)| (key.as_str(), value.0.as_slice())).collect()
         });
-        self.keys(files, "secret", name, data, items, optional == Some(true), mode)
+        self.keys("secret", name, data, items, optional == Some(true))
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the fields that ConfigMap and Secret sources share, of two types"
-    )]
     fn keys(
-        &self,
-        files: &mut Files,
+        &mut self,
         kind: &'static str,
         name: &str,
         data: Option<BTreeMap<&str, &[u8]>>,
         items: Option<&[KeyToPath]>,
         optional: bool,
-        default_mode: u32,
     ) -> Result<(), VolumeError> {
         let Some(data) = data else {
             return if optional {
@@ -143,18 +130,14 @@ impl Collector<'_> {
             };
         };
         let Some(items) = items.filter(|items| !items.is_empty()) else {
-            files
-                .extend(data.into_iter().map(|(key, bytes)| {
-                    (key.to_owned(), File { bytes: bytes.to_vec(), mode: default_mode })
-                }));
+            for (key, bytes) in data {
+                self.add(key, bytes, None);
+            }
             return Ok(());
         };
         for item in items {
             match data.get(item.key.as_str()) {
-                Some(bytes) => {
-                    let mode = item.mode.map_or(default_mode, |value| mode(Some(value)));
-                    files.insert(item.path.clone(), File { bytes: bytes.to_vec(), mode });
-                }
+                Some(bytes) => self.add(&item.path, bytes, item.mode),
                 None if optional => {}
                 None => {
                     return Err(VolumeError::MissingKey {
@@ -168,12 +151,7 @@ impl Collector<'_> {
         Ok(())
     }
 
-    fn downward(
-        &self,
-        files: &mut Files,
-        items: Option<&[DownwardAPIVolumeFile]>,
-        default_mode: u32,
-    ) -> Result<(), VolumeError> {
+    fn downward(&mut self, items: Option<&[DownwardAPIVolumeFile]>) -> Result<(), VolumeError> {
         let field = |source| VolumeError::Field { volume: self.volume.to_owned(), source };
         for item in items.unwrap_or_default() {
             let value = if let Some(reference) = &item.field_ref {
@@ -183,8 +161,7 @@ impl Collector<'_> {
             } else {
                 String::new()
             };
-            let mode = item.mode.map_or(default_mode, |value| mode(Some(value)));
-            files.insert(item.path.clone(), File { bytes: value.into_bytes(), mode });
+            self.add(&item.path, value.as_bytes(), item.mode);
         }
         Ok(())
     }

@@ -80,6 +80,7 @@ mod tests {
     use longboat_api::{vllm_flags, vllm_variables};
 
     use super::{FORMER, PREFIX, instead};
+    use crate::advice::tests::{said, service};
 
     #[test]
     fn former_variables_are_gone_and_the_flags_that_replace_them_are_there() {
@@ -100,6 +101,38 @@ mod tests {
         assert_eq!(told("LOGING_LEVEL").as_deref(), Some("did you mean VLLM_LOGGING_LEVEL?"));
         for plugins in ["SPYRE_USE_CB", "DT_CHUNK_LEN", "ADITIONAL_ARGS"] {
             assert_eq!(told(plugins), None, "{plugins}");
+        }
+    }
+
+    #[test]
+    fn variables_that_vllm_does_not_read_are_warned_about() {
+        let lines = |name: &str, main: &str| {
+            format!(
+                "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers:\n    - name: main\n      {main}\n      env: [{{name: VLLM_{name}, value: '1'}}]\n"
+            )
+        };
+        let text = |name: &str, main: &str| said(&service("s", &lines(name, main)));
+        let older = "it is right only if the image has an older vLLM that reads it. Otherwise";
+        for (name, hint) in [
+            ("USE_V1", format!("{older} remove it: there is only this engine")),
+            ("MAX_MODEL_LEN", format!("{older} give vLLM the flag --max-model-len")),
+            ("LOGING_LEVEL", "did you mean VLLM_LOGGING_LEVEL?".to_owned()),
+        ] {
+            let version = longboat_api::vllm_flags::version();
+            assert_eq!(
+                text(name, "image: a/b:1"),
+                [format!(
+                    "10:13 warning spec.template.containers[0].env[0]: has no effect: vLLM {version} does not read VLLM_{name} ({hint})"
+                )]
+            );
+        }
+        // The script reads it; another program may.
+        let name = "MAX_MODEL_LEN";
+        let script = format!(
+            "command: [/bin/bash, -c, 'vllm serve /mnt/models --served-model-name s --max-model-len $VLLM_{name}']"
+        );
+        for main in [&script, "command: [/app/start]"] {
+            assert_eq!(text(name, main), Vec::<String>::new(), "{main}");
         }
     }
 }

@@ -108,7 +108,7 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
 
 #[cfg(test)]
 mod tests {
-    use crate::advice::tests::{said, service};
+    use crate::advice::tests::{noted, said, service};
 
     #[test]
     fn a_cache_that_fills_the_memory_of_its_container_is_warned_about() {
@@ -153,5 +153,27 @@ mod tests {
                 ),
             ]
         );
+    }
+
+    #[test]
+    fn a_fixed_shared_memory_below_the_cache_is_warned_about_where_it_is_written() {
+        let with = |volumes: &str| {
+            service(
+                "one",
+                &format!("  model: {{uri: 'hf://a/b'}}\n  kvCacheOffloading: {{cpu: 10Gi}}\n{volumes}"),
+            )
+        };
+        assert_eq!(said(&with("")), Vec::<String>::new());
+        let fixed =
+            "  template:\n    volumes:\n    - name: dshm\n      emptyDir: {medium: Memory, sizeLimit: 1Gi}\n";
+        assert_eq!(
+            said(&with(fixed)),
+            [
+                "10:34 warning spec.template.volumes[0].emptyDir.sizeLimit: is 1Gi, less than the 10Gi of KV cache \
+             (kvCacheOffloading.cpu) that /dev/shm has to hold (set more than 10Gi, or remove the size, which the presets then \
+             choose)"
+            ]
+        );
+        assert_eq!(noted(&with(fixed), "SmallSharedMemory").len(), 1);
     }
 }

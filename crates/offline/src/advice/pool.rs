@@ -76,3 +76,37 @@ fn has_label(template: &PodTemplateSpec, (key, value): (&String, &String)) -> bo
     let labels = template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref());
     labels.and_then(|labels| labels.get(key)) == Some(value)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::advice::tests::{findings, service};
+
+    #[test]
+    fn a_pool_whose_selector_fits_no_pod_of_the_service_is_warned_about() {
+        let router_with = |labels: &str, selector: &str, port: u16| {
+            let picker = "{name: s-epp-service, port: {number: 9002}}";
+            let lines = [
+                &format!("{labels}  model: {{uri: 'hf://a/b', name: q}}"),
+                "  router:",
+                "    gateway: {}",
+                "    route: {}",
+                "    scheduler:",
+                "      pool:",
+                "        spec:",
+                &format!("          targetPorts: [{{number: {port}}}]"),
+                &format!("          endpointPickerRef: {picker}"),
+                &format!("          selector: {{matchLabels: {selector}}}"),
+            ];
+            service("s", &lines.join("\n"))
+        };
+        let router = |labels: &str, selector: &str| router_with(labels, selector, 8000);
+        let expected = "selects no pod of this service (app=other): unless other pods have these labels, every request gets 503";
+        let of = |text: &str| findings(text).into_iter().map(|finding| finding.message).collect::<Vec<_>>();
+        assert_eq!(of(&router("", "{app: other}")), [expected]);
+        assert_eq!(of(&router("  labels: {app: other}\n", "{app: other}")), [""; 0]);
+        assert_eq!(
+            of(&router_with("  labels: {app: other}\n", "{app: other}", 9999)),
+            ["is 9999, at which no container of this service listens: every request gets 502 or 503"]
+        );
+    }
+}

@@ -52,3 +52,34 @@ fn wrong(path: &str, engine: &Container) -> Vec<Advice> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::advice::tests::{findings, service};
+
+    #[test]
+    fn a_probe_that_the_server_does_not_understand_is_warned_about() {
+        let probe = |scheme: &str, container: &str| {
+            let lines = format!(
+                "  model: {{uri: 'hf://a/b', name: q}}
+  template:
+    containers:
+    - name: main
+      livenessProbe: {{httpGet: {{path: /health, port: 8000, scheme: {scheme}}}}}
+{container}"
+            );
+            let findings = findings(&service("a", &lines));
+            findings.into_iter().filter(|finding| finding.reason == "ProbeScheme").collect::<Vec<_>>()
+        };
+        let wrong = probe("HTTPS", "");
+        assert_eq!(wrong.len(), 1, "{wrong:?}");
+        assert_eq!(
+            (wrong[0].line, &*wrong[0].path),
+            (Some(9), "spec.template.containers[0].livenessProbe.httpGet")
+        );
+        assert_eq!(probe("HTTP", ""), []);
+        // All three probes: those of the preset use HTTP.
+        assert_eq!(probe("HTTP", "      args: [--ssl-certfile=/c.pem]\n").len(), 3);
+        assert_eq!(probe("HTTPS", "      command: [my-server]\n"), []);
+    }
+}

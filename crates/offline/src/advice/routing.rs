@@ -103,3 +103,62 @@ fn picker_without_route(
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::advice::tests::{said, service};
+
+    #[test]
+    fn routing_by_model_for_an_engine_without_the_published_name_is_warned_about() {
+        let with = |runtime: &str| {
+            service(
+                "one",
+                &format!(
+                    "  model: {{uri: 'hf://a/b', name: b}}\n{runtime}  router: {{route: {{}}, gateway: {{}}, scheduler: {{}}}}\n  annotations:\n    serving.kserve.io/model-based-routing-enabled: \"true\"\n"
+                ),
+            )
+        };
+        assert_eq!(said(&with("")), Vec::<String>::new());
+        let found = said(&with("  runtime: kserve-llm-sglang\n"));
+        let start = "9:5 warning spec.annotations[serving.kserve.io/model-based-routing-enabled]: has no effect: SGLang serves";
+        assert!(found.len() == 1 && found[0].starts_with(start), "{found:#?}");
+    }
+
+    #[test]
+    fn a_picker_to_which_no_route_leads_is_warned_about() {
+        let with = |router: &str| {
+            service("one", &format!("  model: {{uri: 'hf://a/b', name: b}}\n  router: {router}\n"))
+        };
+        let found = said(&with("{scheduler: {}}"));
+        let start = "6:12 warning spec.router.scheduler: has a pool to which no route leads: ";
+        assert!(found.len() == 1 && found[0].starts_with(start), "{found:#?}");
+        for router in [
+            "{route: {}, scheduler: {}}",
+            "{gateway: {}, route: {}}",
+            "{scheduler: {pool: {ref: {name: p}}}}",
+        ] {
+            assert!(!said(&with(router)).iter().any(|text| text.contains("no route leads")), "{router}");
+        }
+        let route = |namespace: &str| {
+            format!(
+                "---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: own, namespace: edge}}\nspec:\n\
+             \x20 rules:\n  - backendRefs: [{{group: inference.networking.k8s.io, kind: InferencePool, \
+             name: one-inference-pool{namespace}}}]\n"
+            )
+        };
+        let routed = |namespace: &str| said(&format!("{}{}", with("{scheduler: {}}"), route(namespace)));
+        assert_eq!(routed(", namespace: default"), Vec::<String>::new());
+        assert_eq!(routed("").len(), 1, "the pool of another namespace");
+        let own = |backend: &str| {
+            with(&format!(
+                "{{scheduler: {{}}, gateway: {{}}, route: {{http: {{spec: {{rules: [{{backendRefs: [{backend}]}}]}}}}}}}}"
+            ))
+        };
+        let found = said(&own("{name: theirs, port: 80}"));
+        assert!(found.len() == 1 && found[0].contains("no route leads"), "{found:#?}");
+        let pool = "group: inference.networking.k8s.io, kind: InferencePool, name: one-inference-pool";
+        assert_eq!(said(&own(&format!("{{{pool}}}"))), [""; 0]);
+        let found = said(&own(&format!("{{{pool}, weight: 0}}")));
+        assert!(found.len() == 1 && found[0].contains("no back end with a weight above 0"), "{found:#?}");
+    }
+}

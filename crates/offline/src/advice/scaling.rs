@@ -43,3 +43,45 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     }
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::advice::tests::{said, service};
+
+    #[test]
+    fn triggers_that_keda_cannot_evaluate_are_errors() {
+        let scaled = |trigger: &str| {
+            service(
+                "one",
+                &format!(
+                    "  model: {{uri: 'hf://a/b'}}\n  scaling:\n    maxReplicas: 3\n    keda:\n      triggers:\n      - type: {trigger}\n"
+                ),
+            )
+        };
+        let metadata = "\n        metadata: {query: 'sum(a)', serverAddress: 'http://p', threshold: x}";
+        let path = "spec.scaling.keda.triggers[0]";
+        let not = "so KEDA does not scale the workload";
+        assert_eq!(
+            said(&scaled("promethues\n        metadata: {}")),
+            [format!(
+                "10:9 error {path}.type: is \"promethues\", which is no type of KEDA's triggers, {not} (did you mean `prometheus`?)"
+            )]
+        );
+        assert_eq!(
+            said(&scaled("tomorrow\n        metadata: {}")),
+            [format!(
+                "10:9 warning {path}.type: is \"tomorrow\", which is no type of KEDA's triggers, {not}"
+            )]
+        );
+        assert_eq!(
+            said(&scaled(&format!("prometheus{metadata}"))),
+            [format!(
+                "11:64 error {path}.metadata.threshold: is \"x\": expected a number, such as \"5\", {not}"
+            )]
+        );
+        assert_eq!(
+            said(&scaled(&format!("prometheus{}", metadata.replace("threshold: x", "threshold: '1'")))),
+            [""; 0]
+        );
+    }
+}

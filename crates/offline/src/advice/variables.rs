@@ -214,3 +214,106 @@ fn is_hub_name(text: &str) -> bool {
     };
     text.split_once('/').is_some_and(|(owner, name)| plain(owner) && plain(name))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::advice::tests::{said, service};
+
+    #[test]
+    fn a_token_that_does_not_reach_the_download_is_warned_about() {
+        let token = "{name: HF_TOKEN, valueFrom: {secretKeyRef: {name: hf, key: HF_TOKEN}}}";
+        let lines = format!(
+            "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers:\n    - name: main\n      env: [{token}]\n"
+        );
+        assert_eq!(
+            said(&service("gated", &lines)),
+            [
+                "9:13 warning spec.template.containers[0].env[0]: does not reach the download: the init container \
+             storage-initializer downloads models from hf://, before the container main starts (set HF_TOKEN in \
+             `spec.template.initContainers[name=storage-initializer].env` too, or name a Secret with the key HF_TOKEN in \
+             the annotation serving.kserve.io/storageSecretName)"
+            ]
+        );
+        let both = format!("{lines}    initContainers: [{{name: storage-initializer, env: [{token}]}}]\n");
+        let annotated = service("gated, annotations: {serving.kserve.io/storageSecretName: hf}", &lines)
+            + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: hf}\nstringData: {HF_TOKEN: a}\n";
+        let account = lines.replace("  template:\n", "  template:\n    serviceAccountName: own\n");
+        let elsewhere = lines.replace("hf://a/b", "pvc://claim/m");
+        for text in
+            [service("gated", &both), annotated, service("gated", &account), service("gated", &elsewhere)]
+        {
+            assert_eq!(said(&text), Vec::<String>::new(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_keys_of_a_bucket_on_the_model_server_do_not_reach_the_download_either() {
+        let lines = |uri: &str| {
+            format!(
+                "  model: {{uri: '{uri}'}}\n  template:\n    containers:\n    - name: main\n      env: [{{name: AWS_SECRET_ACCESS_KEY, value: a}}]\n"
+            )
+        };
+        let [found] = &said(&service("s", &lines("s3://bucket/m")))[..] else { panic!("one warning") };
+        assert!(
+            found.contains("downloads models from s3://") && found.contains("set AWS_SECRET_ACCESS_KEY in"),
+            "{found}"
+        );
+        assert_eq!(said(&service("s", &lines("hf://a/b"))), Vec::<String>::new());
+    }
+
+    #[test]
+    fn additional_arguments_that_no_command_reads_are_warned_about() {
+        let lines = |command: &str| {
+            format!(
+                "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers:\n    - name: main\n      {command}\n      env: [{{name: VLLM_ADDITIONAL_ARGS, value: --max-model-len=10}}]\n"
+            )
+        };
+        assert_eq!(
+            said(&service("s", &lines("command: [vllm, serve, /mnt/models, --served-model-name, s]"))),
+            [
+                "10:13 warning spec.template.containers[0].env[0]: has no effect: the start scripts of presets read it, and the \
+             command of container main does not (write the arguments into `spec.template.containers[name=main].args`)"
+            ]
+        );
+        for command in [
+            "image: own/image:1",
+            "command: [/bin/sh, -c, 'vllm serve /mnt/models $VLLM_ADDITIONAL_ARGS']",
+            "command: [/app/start]",
+        ] {
+            assert_eq!(said(&service("s", &lines(command))), Vec::<String>::new(), "{command}");
+        }
+    }
+
+    #[test]
+    fn a_model_of_the_hub_beside_the_downloaded_one_is_warned_about() {
+        let lines = |args: &str| {
+            format!(
+                "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers:\n    - name: main\n      args: {args}\n"
+            )
+        };
+        let expected = |at: &str| {
+            format!(
+                "9:{at}: names the model a/b of the Hugging Face hub: the server downloads it again, or ignores it, because \
+             spec.model.uri is at /mnt/models already (remove `--model a/b`, or write `--model=/mnt/models` if the command \
+             needs it)"
+            )
+        };
+        for (args, at) in [
+            ("[--model=a/b]", "14 warning spec.template.containers[0].args[0]"),
+            ("[--model, a/b]", "23 warning spec.template.containers[0].args[1]"),
+        ] {
+            assert_eq!(said(&service("s", &lines(args))), [expected(at)], "{args}");
+        }
+        let serve = |model: &str| {
+            lines(&format!("['vllm serve {model} --served-model-name s']"))
+                .replace("args:", "command: [sh, -c]\n      args:")
+        };
+        let found = said(&service("s", &serve("a/b")));
+        assert!(found.len() == 1 && found[0].contains("names the model a/b of"), "{found:#?}");
+        assert!(found[0].ends_with("(write `/mnt/models` in its place)"), "{found:#?}");
+        assert_eq!(said(&service("s", &serve("/mnt/models"))), Vec::<String>::new());
+        for args in ["[--model, /mnt/models]", "[--model=/mnt/models]", "[--tokenizer, a/b]"] {
+            assert_eq!(said(&service("s", &lines(args))), Vec::<String>::new(), "{args}");
+        }
+    }
+}

@@ -1,15 +1,9 @@
 //! What Secrets give a download, with and without the Secrets in the manifests.
 
 use crate::{
-    Settings,
     render::{self, Severity},
-    scene::Scene,
+    tests::scene_of,
 };
-
-fn scene_of(text: &str) -> Scene {
-    let documents = longboat_manifest::parse("svc.yaml", text).unwrap();
-    Scene::new(&documents, &Settings::default()).unwrap()
-}
 
 /// A service with this model and these further fields of its metadata, in the namespace `default`.
 fn downloading(uri: &str, metadata: &str) -> String {

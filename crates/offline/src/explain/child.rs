@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use super::{
     field::{Field, View},
-    near, trace,
+    suggestions::near,
+    trace,
 };
 use crate::{
     objects::Object,
@@ -53,7 +54,7 @@ pub enum Source {
 }
 
 /// What there is instead of a field that does not exist.
-pub(super) enum Instead {
+pub(super) enum Alternatives {
     /// The child exists, and has fields with similar names.
     Fields(Vec<String>),
     /// The child does not exist. These do, as `kind/name`: those of its kind if there are some.
@@ -68,7 +69,7 @@ pub(super) fn fields(
     kind: &str,
     name: Option<&str>,
     wanted: &[Step],
-) -> Result<Result<Vec<ChildField>, Instead>, PlanningError> {
+) -> Result<Result<Vec<ChildField>, Alternatives>, PlanningError> {
     let (plan, ..) = scene.plan_spec(service, &effective.spec)?;
     let objects = render::finished(&plan);
     let asked = |object: &(usize, &Object)| {
@@ -88,11 +89,11 @@ pub(super) fn fields(
         let of_kind = |object: &&Object| object.value["kind"] == kind;
         let any = objects.iter().any(|object| of_kind(&object));
         let others = objects.iter().filter(|object| !any || of_kind(object));
-        return Ok(Err(Instead::Children(others.map(written).collect())));
+        return Ok(Err(Alternatives::Children(others.map(written).collect())));
     }
     if found.is_empty() {
-        let near = near(&known.iter().map(String::as_str), &paths::written(wanted), "");
-        return Ok(Err(Instead::Fields(near)));
+        let near = near(&known, &paths::written(wanted), "");
+        return Ok(Err(Alternatives::Fields(near)));
     }
     Ok(Ok(explained(View { scene, service, effective }, &objects, found)))
 }

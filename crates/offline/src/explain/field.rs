@@ -27,7 +27,7 @@ pub struct Field {
     pub rule: Option<String>,
     /// The values that it replaced, latest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub replaced: Vec<Previous>,
+    pub replaced: Vec<ReplacedValue>,
 }
 
 /// The layer that set a field.
@@ -74,7 +74,7 @@ pub struct Template {
 /// A value that a higher layer replaced.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Previous {
+pub struct ReplacedValue {
     /// The layer that had set it.
     pub set_by: Setter,
     /// The value in that layer.
@@ -117,7 +117,7 @@ impl View<'_> {
             replaced: leaf
                 .replaced
                 .iter()
-                .map(|old| Previous { set_by: self.setter(&old.origin, path), value: old.value.clone() })
+                .map(|old| ReplacedValue { set_by: self.setter(&old.origin, path), value: old.value.clone() })
                 .collect(),
         }
     }

@@ -3,25 +3,24 @@
 mod child;
 mod field;
 mod layers;
+mod suggestions;
 mod text;
 mod trace;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use k8s_openapi::Resource;
 use longboat_api::v1alpha2::LLMInferenceService;
-use longboat_compose::{Effective, go};
-use longboat_manifest::nearest;
+use longboat_compose::go;
 use longboat_plan::{kinds, paths, types};
 use serde::Serialize;
 use thiserror::Error;
 
 pub(crate) use child::sources;
 pub use child::{ChildField, Source};
-pub use field::{Field, Previous, Setter, SetterKind, Template};
+pub use field::{Field, ReplacedValue, Setter, SetterKind, Template};
 pub use layers::{LayerView, Setting};
 pub(crate) use text::{around, setter, short};
-use text::{of_children, of_fields, of_layers};
 
 use crate::scene::{PlanningError, Scene};
 
@@ -35,17 +34,6 @@ pub enum Explanation {
     Fields(ServiceFields),
     /// Fields of children.
     Children(ServiceChildren),
-}
-
-impl Explanation {
-    /// Formats it for users, with colours for terminals.
-    pub fn to_text(&self) -> String {
-        match self {
-            Self::Layers(layers) => of_layers(layers),
-            Self::Fields(fields) => of_fields(fields),
-            Self::Children(children) => of_children(children),
-        }
-    }
 }
 
 /// The layers of a service.
@@ -148,11 +136,12 @@ pub fn explain(
         let fields = child::fields(scene, service, &effective, kind, object, &wanted)?;
         return match fields {
             Ok(fields) => Ok(Explanation::Children(ServiceChildren { service: name, fields })),
-            Err(child::Instead::Fields(near)) => {
-                let nearest = near.iter().map(|near| format!("{}.{near}", path_prefix(path))).collect();
+            Err(child::Alternatives::Fields(near)) => {
+                let prefix = path.split('.').next().unwrap_or(path);
+                let nearest = near.iter().map(|near| format!("{prefix}.{near}")).collect();
                 Err(ExplainError::Unknown { service: name, path: path.to_owned(), nearest })
             }
-            Err(child::Instead::Children(others)) => {
+            Err(child::Alternatives::Children(others)) => {
                 Err(ExplainError::NoChild { service: name, path: path.to_owned(), others })
             }
         };
@@ -168,7 +157,9 @@ pub fn explain(
         return Err(ExplainError::Unset { service: name, path: path.to_owned() });
     }
     if fields.is_empty() {
-        let nearest = near(&effective_paths(&effective).iter().map(String::as_str), inner, "spec.");
+        let provenance = effective.provenance();
+        let known: Vec<&str> = provenance.iter().map(|(path, _)| path).collect();
+        let nearest = suggestions::near(&known, inner, "spec.");
         return Err(ExplainError::Unknown { service: name, path: path.to_owned(), nearest });
     }
     Ok(Explanation::Fields(ServiceFields { service: name, fields }))
@@ -215,61 +206,4 @@ fn child_path(path: &str) -> Option<(&'static str, Option<&str>, &str)> {
         }
         None => Some((kind, None, rest.trim_start_matches('.'))),
     }
-}
-
-fn path_prefix(path: &str) -> &str {
-    path.split('.').next().unwrap_or(path)
-}
-
-fn effective_paths(effective: &Effective) -> Vec<String> {
-    effective.provenance().iter().map(|(path, _)| path.to_owned()).collect()
-}
-
-/// Returns paths that resemble an unknown path: its longest known prefix, followed by the most similar name there.
-pub(crate) fn near<'a>(
-    known: &(impl Iterator<Item = &'a str> + Clone),
-    path: &str,
-    prefix: &str,
-) -> Vec<String> {
-    let wanted = parts(path.trim_start_matches('.'));
-    for cut in (0..wanted.len()).rev() {
-        let head = wanted[..cut].join(".");
-        let below: BTreeSet<String> = known
-            .clone()
-            .filter_map(|path| {
-                let rest =
-                    if head.is_empty() { path } else { path.strip_prefix(&head)?.strip_prefix('.')? };
-                Some((*parts(rest).first()?).to_owned())
-            })
-            .collect();
-        if below.is_empty() {
-            continue;
-        }
-        let whole = |name: &str| {
-            let dot = if head.is_empty() { "" } else { "." };
-            format!("{prefix}{head}{dot}{name}")
-        };
-        if let Some(name) = nearest(below.iter().map(String::as_str), wanted[cut]) {
-            return vec![whole(name)];
-        }
-        return below.iter().take(MAX_SUGGESTIONS).map(|name| whole(name)).collect();
-    }
-    Vec::new()
-}
-
-/// The most names to suggest for an unknown name.
-const MAX_SUGGESTIONS: usize = 8;
-
-/// The parts of a path between dots. Dots in brackets do not separate parts.
-fn parts(path: &str) -> Vec<&str> {
-    let mut depth = 0_u32;
-    path.split(|c| {
-        match c {
-            '[' => depth += 1,
-            ']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        c == '.' && depth == 0
-    })
-    .collect()
 }

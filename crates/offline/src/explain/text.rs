@@ -6,7 +6,7 @@ use owo_colors::OwoColorize;
 use serde_json::Value;
 
 use super::{
-    ServiceChildren, ServiceFields, ServiceLayers,
+    Explanation, ServiceChildren, ServiceFields, ServiceLayers,
     child::Source,
     field::{Field, Setter, SetterKind},
     layers::{LayerView, Setting},
@@ -19,8 +19,21 @@ const CONTEXT: usize = 20;
 /// The most fields of one part of a spec that are listed individually.
 const MAX_LISTED: usize = 4;
 
+// === impl Explanation ===
+
+impl Explanation {
+    /// Formats it for users, with colours for terminals.
+    pub fn to_text(&self) -> String {
+        match self {
+            Self::Layers(layers) => of_layers(layers),
+            Self::Fields(fields) => of_fields(fields),
+            Self::Children(children) => of_children(children),
+        }
+    }
+}
+
 /// Formats the layers in order.
-pub(super) fn of_layers(explained: &ServiceLayers) -> String {
+fn of_layers(explained: &ServiceLayers) -> String {
     let mut text = format!("{}: {} layers, lowest first\n", explained.service.bold(), explained.layers.len());
     for (number, layer) in explained.layers.iter().enumerate() {
         // Writing to a String cannot fail.
@@ -84,7 +97,7 @@ fn part(path: &str) -> String {
 }
 
 /// Formats fields with their history.
-pub(super) fn of_fields(explained: &ServiceFields) -> String {
+fn of_fields(explained: &ServiceFields) -> String {
     let single = explained.fields.len() == 1;
     let mut text = String::new();
     for field in &explained.fields {
@@ -94,7 +107,7 @@ pub(super) fn of_fields(explained: &ServiceFields) -> String {
 }
 
 /// Formats fields of children.
-pub(super) fn of_children(explained: &ServiceChildren) -> String {
+fn of_children(explained: &ServiceChildren) -> String {
     let single = explained.fields.len() == 1;
     let mut text = String::new();
     let mut object = "";

@@ -31,7 +31,7 @@ pub(crate) use add::completed;
 pub use error::{PlanningError, SceneError};
 
 /// The uid of a service that is not stored in an API server. It is in the owner references of its children.
-pub const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
+pub(crate) const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// One service of a scene.
 #[derive(Clone, Debug)]

@@ -30,7 +30,7 @@ const CLUSTER_CERTIFICATES: &str = "kube-root-ca.crt";
 pub(super) struct ManifestObjects(BTreeSet<(String, Key)>);
 
 /// The objects that one service needs, by kind.
-struct Needed(BTreeSet<(&'static str, Key)>);
+struct RequiredObjects(BTreeSet<(&'static str, Key)>);
 
 /// Returns the back end that a filter sends copies of requests to.
 fn mirror(filter: &HTTPRouteFilter) -> Option<BackendObjectReference> {
@@ -71,7 +71,7 @@ impl ManifestObjects {
                 (kind, object.reference.key)
             })
             .collect();
-        let mut needed = Needed(BTreeSet::new());
+        let mut needed = RequiredObjects(BTreeSet::new());
         needed.of_router(namespace, &effective.spec, &planned.snapshot.platform.ingress.gateway);
         for route in &planned.plan.children.http_routes {
             needed.of_route(Namespace::of(&route.metadata), route);
@@ -94,7 +94,7 @@ impl ManifestObjects {
         route: &HTTPRoute,
         is_made: impl Fn(&'static str, &Key) -> bool,
     ) -> Option<Finding> {
-        let mut needed = Needed(BTreeSet::new());
+        let mut needed = RequiredObjects(BTreeSet::new());
         needed.of_route(Namespace(&*name.namespace), route);
         self.note_of(document, name, needed, is_made)
     }
@@ -106,7 +106,7 @@ impl ManifestObjects {
         name: &ObjectName,
         gateway: &Gateway,
     ) -> Option<Finding> {
-        let mut needed = Needed(BTreeSet::new());
+        let mut needed = RequiredObjects(BTreeSet::new());
         needed.of_gateway(Namespace(&*name.namespace), gateway);
         self.note_of(document, name, needed, |_, _| false)
     }
@@ -115,7 +115,7 @@ impl ManifestObjects {
         &self,
         document: &Document,
         name: &ObjectName,
-        needed: Needed,
+        needed: RequiredObjects,
         is_known: impl Fn(&'static str, &Key) -> bool,
     ) -> Option<Finding> {
         let missing =
@@ -164,9 +164,9 @@ impl ManifestObjects {
     }
 }
 
-// === impl Needed ===
+// === impl RequiredObjects ===
 
-impl Needed {
+impl RequiredObjects {
     fn add(&mut self, kind: &'static str, namespace: Namespace<&str>, name: &str) {
         if !name.is_empty() {
             self.0.insert((kind, Key::new(namespace, Name(name))));

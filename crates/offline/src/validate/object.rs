@@ -2,7 +2,7 @@
 
 use longboat_admission::{Denial, Facts, Request, Subject, Version, mutate, validate};
 use longboat_api::{
-    newer::{self, Newer},
+    newer::{self, NewerField},
     v1alpha2::GROUP,
 };
 use longboat_manifest::Document;
@@ -66,7 +66,7 @@ impl Examination<'_> {
                 Severity::Error,
                 &path,
                 "UnknownField",
-                newer.map_or_else(|| "unknown field".to_owned(), Newer::reason),
+                newer.map_or_else(|| "unknown field".to_owned(), NewerField::reason),
                 Source::Schema,
                 400,
             );

@@ -73,7 +73,7 @@ impl fmt::Display for Element {
 /// Formats a value in a path: strings quoted, an object as its fields without separators.
 fn value_text(value: &Value) -> String {
     match value {
-        Value::String(text) => gofmt::quoted(text),
+        Value::String(text) => gofmt::quote(text),
         Value::Null => "null".to_owned(),
         Value::Object(fields) => {
             fields.iter().fold(String::new(), |text, (name, value)| text + name + "=" + &value_text(value))

@@ -55,9 +55,9 @@ pub(super) fn of(conflicts: &Ownership) -> Conflicts {
 }
 
 fn printed(manager: &Manager) -> String {
-    let mut text = gofmt::quoted(&manager.name);
+    let mut text = gofmt::quote(&manager.name);
     if !manager.subresource.is_empty() {
-        text = format!("{text} with subresource {}", gofmt::quoted(&manager.subresource));
+        text = format!("{text} with subresource {}", gofmt::quote(&manager.subresource));
     }
     if manager.operation == "Update" {
         text = format!("{text} using {}", manager.api_version);

@@ -33,7 +33,7 @@ pub(super) struct OwnedFields {
 pub(super) type Ownership = BTreeMap<Manager, OwnedFields>;
 
 /// Whether a list of managed fields requests a reset: it is empty, or has one empty entry.
-pub fn is_reset(managed_fields: Option<&Value>) -> bool {
+pub(super) fn is_reset(managed_fields: Option<&Value>) -> bool {
     match managed_fields.and_then(Value::as_array).map(Vec::as_slice) {
         Some([]) => true,
         Some([only]) => only.as_object().is_some_and(Map::is_empty),

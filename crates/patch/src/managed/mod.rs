@@ -17,7 +17,6 @@ use crate::{fields::Set, schema::Node};
 
 pub use apply::{ApplyOutcome, apply};
 pub use conflict::{Conflict, Conflicts};
-pub use entries::is_reset;
 pub use scale::{scale_to_parent, scale_to_subresource};
 pub use update::update;
 

@@ -87,12 +87,12 @@ pub(super) fn reconcile(
 }
 
 /// What a change takes from other owners. It may be large, so it is computed once for all managers of a version.
-struct Lost {
+struct LostFields {
     overwritten: Set,
     removed: Set,
 }
 
-impl Lost {
+impl LostFields {
     fn of(changes: &Comparison) -> Self {
         Self { overwritten: changes.modified.union(&changes.added), removed: changes.removed.clone() }
     }
@@ -113,8 +113,8 @@ pub(super) fn take_over(
     if let Some(ignored) = ignored {
         changed = changed.without(ignored);
     }
-    let mut by_version: BTreeMap<String, Option<Lost>> = BTreeMap::new();
-    by_version.insert(old.api_version.clone(), Some(Lost::of(&changed)));
+    let mut by_version: BTreeMap<String, Option<LostFields>> = BTreeMap::new();
+    by_version.insert(old.api_version.clone(), Some(LostFields::of(&changed)));
 
     let mut conflicts = Ownership::new();
     let mut gone = Vec::new();
@@ -127,7 +127,7 @@ pub(super) fn take_over(
                 (old.convert(versions, &owned.api_version)?, new.convert(versions, &owned.api_version)?);
             let lost = match both {
                 (ConversionOutcome::Yes(old), ConversionOutcome::Yes(new)) => {
-                    Some(Lost::of(&typed::compare(&old.value, &new.value, old.node)))
+                    Some(LostFields::of(&typed::compare(&old.value, &new.value, old.node)))
                 }
                 _ => None,
             };

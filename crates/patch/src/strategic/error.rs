@@ -72,7 +72,7 @@ pub enum Error {
         order: String,
     },
     /// A list or object is in a field that the type does not have.
-    #[error("unable to find api field in struct {owner} for the json field {}", gofmt::quoted(field))]
+    #[error("unable to find api field in struct {owner} for the json field {}", gofmt::quote(field))]
     UnknownField {
         /// The Go name of the type.
         owner: &'static str,

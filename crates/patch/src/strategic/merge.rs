@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use longboat_types::Strategy;
 use serde_json::{Map, Value};
 
 use crate::gofmt;
@@ -74,7 +73,8 @@ fn literal(mut value: Value) -> Option<Value> {
     without_directives(value)
 }
 
-fn discard_nulls(value: &mut Value) {
+/// Discards the nulls of objects, which typed objects do not have.
+pub fn discard_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
             map.retain(|_, inner| !inner.is_null());
@@ -138,7 +138,10 @@ fn element_orders(base: &mut Object, patch: &mut Object, place: MergeType) -> Re
             (None, None) => continue,
             (Some(of_base), None) => of_base,
             (None, Some(of_patch)) => of_patch.into_iter().filter_map(without_directives).collect(),
-            (Some(of_base), Some(of_patch)) => merge_or_replace(of_base, of_patch, inner, strategy)?,
+            (Some(of_base), Some(of_patch)) if strategy.merge => {
+                lists(of_base, of_patch, inner, strategy.key, false)?
+            }
+            (Some(_), Some(of_patch)) => of_patch,
         };
         if server.is_empty() && elements.is_empty() {
             return Err(Error::NoElements);
@@ -181,15 +184,6 @@ fn list_in(object: &Object, key: &str) -> Result<Option<Vec<Value>>, Error> {
         Some(Value::Array(list)) => Ok(Some(list.clone())),
         Some(other) => Err(Error::wrong_type("[]interface {}", other)),
     }
-}
-
-fn merge_or_replace(
-    base: Vec<Value>,
-    patch: Vec<Value>,
-    inner: MergeType,
-    strategy: Strategy,
-) -> Result<Vec<Value>, Error> {
-    if strategy.merge { lists(base, patch, inner, strategy.key, false) } else { Ok(patch) }
 }
 
 /// Checks that the elements of the patch are in the order of the directive.

@@ -10,6 +10,7 @@ use serde_json::Value;
 use longboat_types::type_def;
 
 pub use error::Error;
+pub use merge::discard_nulls;
 use merge_type::MergeType;
 
 const DIRECTIVE: &str = "$patch";

@@ -41,7 +41,7 @@ fn keyed(list: &List<'_>, keys: &[&str], child: &Value) -> Result<Element, Strin
         })
         .collect();
     if found.is_empty() {
-        let names: Vec<String> = keys.iter().map(|key| gofmt::quoted(key)).collect();
+        let names: Vec<String> = keys.iter().map(|key| gofmt::quote(key)).collect();
         return Err(format!(
             "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
             names.join(" ")

@@ -84,11 +84,6 @@ fn own_backend(context: &Context) -> Backend {
     }
 }
 
-/// The name of a member's backend.
-pub(super) fn backend_name(peer: &Peer) -> &str {
-    peer.backend.name()
-}
-
 // === impl TrafficSplit ===
 
 impl TrafficSplit {

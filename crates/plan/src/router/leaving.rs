@@ -25,7 +25,7 @@ pub(crate) fn pruned_route(context: &Context) -> Result<Option<HTTPRoute>, Strin
     let Some(group) = group else { return Ok(None) };
     let backends = |(name, peer): (&Name, &Peer)| {
         let name = name.as_deref();
-        [group::backend_name(peer).to_owned(), names::pool(name), names::workload_service(name)]
+        [peer.backend.name().to_owned(), names::pool(name), names::workload_service(name)]
     };
     let (leaving, staying): (Vec<_>, Vec<_>) =
         group::peers(context, group).partition(|(_, peer)| peer.is_leaving);

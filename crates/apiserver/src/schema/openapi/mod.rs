@@ -31,7 +31,7 @@ const MAX_CACHED_DOCUMENTS: usize = 128;
 static DOCUMENTS: LazyLock<Mutex<HashMap<String, Bytes>>> = LazyLock::new(Mutex::default);
 
 /// The index at `/openapi/v3`: each group version with the address of its document.
-pub fn openapi_index(registry: &Registry) -> Value {
+pub(crate) fn openapi_index(registry: &Registry) -> Value {
     let mut paths = Map::new();
     for (group, versions) in registry.groups() {
         for (version, resources) in versions {
@@ -45,7 +45,7 @@ pub fn openapi_index(registry: &Registry) -> Value {
 
 /// Returns the document of `/openapi/v3/<path>` (`api/v1`, `apis/apps/v1`) as JSON, with the hash that the index contains (for the
 /// `ETag`). Returns `None` if nothing is served there.
-pub fn openapi_bytes(registry: &Registry, path: &str) -> Option<(String, Bytes)> {
+pub(crate) fn openapi_bytes(registry: &Registry, path: &str) -> Option<(String, Bytes)> {
     let (group, version, resources) = served(registry, path)?;
     let hash = hash(path, &resources);
     if let Some(bytes) = DOCUMENTS.lock().get(&hash) {

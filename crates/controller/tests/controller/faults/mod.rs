@@ -9,7 +9,6 @@ mod fixpoint;
 mod foreign;
 mod scene;
 mod topology;
-mod two;
 mod watches;
 mod writes;
 

@@ -1,4 +1,5 @@
-//! Watches that deliver events late, twice, in another order, or not at all.
+//! Two controllers at once, as if an old one came back after its replacement had started, and watches that deliver events
+//! late, twice, in another order, or not at all.
 
 use longboat_testkit::{Faults, Watching};
 
@@ -12,7 +13,7 @@ const HOW: [Watching; 5] =
     [Watching::Delayed, Watching::Lost, Watching::Cut, Watching::Twice, Watching::Swapped];
 
 #[tokio::test(start_paused = true)]
-async fn however_events_come_it_gets_to_the_same_end() {
+async fn with_two_controllers_and_however_events_come_it_gets_to_the_same_end() {
     let world = stage().await;
     let topologies = Topology::all();
     let mut calm = Vec::new();
@@ -20,6 +21,12 @@ async fn however_events_come_it_gets_to_the_same_end() {
     for topology in &topologies {
         calm.push(Trial::new(&world, topology, "trial-calm", "calm").run(&mut running).await);
     }
+    let other = started(&world, Faults::default()).await;
+    for (topology, calm) in topologies.iter().zip(&calm) {
+        let trial = Trial::new(&world, topology, "trial-both", "two controllers");
+        trial.run(&mut running).await.assert_like(calm, &trial.what);
+    }
+    other.stop().await;
     running.stop().await;
 
     let mut wrong = Vec::new();

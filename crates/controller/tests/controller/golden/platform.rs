@@ -1,6 +1,6 @@
 //! The platform of the recordings: presets, settings and the default Gateway of the reference.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, api::DeleteParams};
@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 
 use super::run;
 use crate::offline;
-use crate::setup::{Hook, Running};
+use crate::setup::{Running, admission};
 
 /// The time between two checks.
 const PERIOD: Duration = Duration::from_millis(500);
 
 /// Creates the default world.
 pub(super) async fn world(recordings: &Entry) -> TestCluster {
-    let world = TestCluster::bare(Arc::new(Hook)).await;
+    let world = TestCluster::bare(admission()).await;
     for crd in optional_apis() {
         world.install_crd(crd).await;
     }

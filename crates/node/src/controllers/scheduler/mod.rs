@@ -23,7 +23,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::pods::has_ended;
+use super::pods::{has_ended, is_active};
 use super::queue::{self, Key, Reconcile, Trigger, key_of, triggers};
 use super::setup::Setup;
 use super::writes::{delete_pod, now, tolerate};
@@ -94,11 +94,6 @@ pub(super) async fn run(
     queue::run(scheduler, stream::select(pods, nodes), cancel).await;
 }
 
-/// Whether the scheduler must look at the pod: it is pending, or it may be evicted.
-fn is_open(pod: &Pod) -> bool {
-    pod.metadata.deletion_timestamp.is_none() && !has_ended(pod)
-}
-
 fn is_bound(pod: &Pod) -> bool {
     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).is_some_and(|node| !node.is_empty())
 }
@@ -112,7 +107,7 @@ impl Reconcile for Scheduler {
     const NAME: &'static str = "scheduler";
 
     fn all(&self) -> Vec<Key> {
-        self.pods.all().iter().filter(|pod| is_open(pod)).map(|pod| key_of(pod.as_ref())).collect()
+        self.pods.all().iter().filter(|pod| is_active(pod)).map(|pod| key_of(pod.as_ref())).collect()
     }
 
     async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
@@ -151,10 +146,10 @@ impl Scheduler {
         self.places.free(key, Some(&uid));
         if is_bound(&pod) {
             self.places.take(key.clone(), uid);
-            return if is_open(&pod) { self.evict(&pod, node).await } else { Ok(None) };
+            return if is_active(&pod) { self.evict(&pod, node).await } else { Ok(None) };
         }
         // A pod that is bound already keeps its place: the cache is behind.
-        if !is_open(&pod) || is_gated(&pod) || self.places.has(key) {
+        if !is_active(&pod) || is_gated(&pod) || self.places.has(key) {
             return Ok(None);
         }
         let given = self.stand_ins.is_some().then(|| stand_in::given_labels(node, &self.pretended));

@@ -82,3 +82,48 @@ fn loads_adapters(
 fn variable<'a>(main: &'a Container, name: &str) -> Option<&'a EnvVar> {
     main.env.iter().flatten().find(|variable| variable.name == name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{about, said};
+
+    #[test]
+    fn a_number_of_api_servers_that_vllm_cannot_have_is_an_error() {
+        let group = |count: &str| {
+            let pod = format!(
+                "{{containers: [{{name: main, env: [{{name: VLLM_API_SERVER_COUNT, value: '{count}'}}]}}]}}"
+            );
+            about(&format!(
+                "  model: {{uri: 'hf://a/b', name: m}}\n  parallelism: {{data: 4, dataLocal: 2}}\n  template: {pod}\n  worker: {{containers: []}}\n"
+            ))
+        };
+        let variable = "error spec.template.containers[0].env[0].value: is";
+        for count in ["0", "two"] {
+            assert_eq!(
+                group(count),
+                [format!(
+                    "{variable} {count:?} as the number of vLLM's API servers: no pod becomes ready (write a whole number of at least 1)"
+                )]
+            );
+        }
+        assert_eq!(group("2"), [""; 0]);
+        let open = "env: [{name: VLLM_ALLOW_RUNTIME_LORA_UPDATING, value: 'True'}]";
+        assert_eq!(
+            said(&format!("args: ['--api-server-count=4']\n      {open}")),
+            [
+                "error spec.template.containers[0].args[0]: makes vLLM start 4 API servers, which it refuses beside \
+         VLLM_ALLOW_RUNTIME_LORA_UPDATING: it does not start (write 1, or let pods have their adapters from the start)"
+            ],
+        );
+        assert_eq!(said(&format!("args: ['--api-server-count=1']\n      {open}")), [""; 0]);
+        assert_eq!(said("args: ['--api-server-count=4']"), [""; 0]);
+        // No script reads the variable without data parallel workers.
+        assert_eq!(
+            said("env: [{name: VLLM_API_SERVER_COUNT, value: '4'}]"),
+            [
+                "warning spec.template.containers[0].env[0]: has no effect: vLLM 0.32.0 does not read VLLM_API_SERVER_COUNT (the start scripts of \
+         presets with data parallel workers read it. Otherwise give vLLM the flag --api-server-count)"
+            ],
+        );
+    }
+}

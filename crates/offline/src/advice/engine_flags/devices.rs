@@ -61,3 +61,69 @@ pub(super) fn check(
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{PRESET, about, said};
+
+    #[test]
+    fn flags_that_need_more_devices_than_the_pod_has_are_warned_about() {
+        let limits = "resources: {limits: {nvidia.com/gpu: '1'}}";
+        let found = said(&format!("args: [-tp, '8']\n      {limits}"));
+        assert_eq!(
+            found,
+            [format!(
+                "warning {PRESET}.args[0]: has -tp 8, with which vLLM needs 8 devices: \
+             spec.template.containers[name=main].resources.limits has 1 of nvidia.com/gpu, so it does not start (set \
+             nvidia.com/gpu to 8, or lower the flag)"
+            )]
+        );
+        for fields in ["args: [-tp, '8']".to_owned(), format!("args: [-tp, '1']\n      {limits}")] {
+            assert_eq!(said(&fields), [""; 0], "{fields}");
+        }
+    }
+
+    #[test]
+    fn local_ranks_need_devices_in_each_pod() {
+        let with = |spread: &str, args: &str| {
+            about(&format!(
+                "  model: {{uri: 'hf://a/b', name: m}}\n  {spread}\n  template:\n    containers:\n    - name: main\n      args: [{args}]\n      \
+             resources: {{limits: {{nvidia.com/gpu: 2}}}}\n"
+            ))
+        };
+        let expected = |args: &str, needed: u32| {
+            format!(
+                "warning {PRESET}.args[0]: has {args}, with which vLLM needs {needed} devices: spec.template.containers[name=main]\
+             .resources.limits has 2 of nvidia.com/gpu, so it does not start (set nvidia.com/gpu to {needed}, or lower the flag)"
+            )
+        };
+        let group = "parallelism: {data: 8, dataLocal: 2}\n  worker: {containers: [{name: main}]}";
+        for spread in ["replicas: 1", group] {
+            assert_eq!(
+                with(spread, "--data-parallel-size-local=4"),
+                [expected("--data-parallel-size-local 4", 4)],
+                "{spread}"
+            );
+            assert_eq!(with(spread, "--data-parallel-size-local=2"), [""; 0], "{spread}");
+        }
+        // The other ranks are in other pods.
+        assert_eq!(with("replicas: 1", "--data-parallel-size=8, --data-parallel-size-local=2"), [""; 0]);
+    }
+
+    #[test]
+    fn ranks_of_sglang_on_one_node_need_devices_too() {
+        for (parallelism, needed) in [
+            ("{pipeline: 2}", "(pipeline 2) needs 2"),
+            ("{data: 2, dataLocal: 2, tensor: 2}", "(tensor 2, data 2) needs 4"),
+        ] {
+            let found = about(&format!(
+                "  model: {{uri: 'hf://a/b', name: m}}\n  runtime: kserve-llm-sglang\n  parallelism: {parallelism}\n  \
+             template: {{containers: [{{name: main, resources: {{limits: {{nvidia.com/gpu: '1'}}}}}}]}}\n"
+            ));
+            assert!(
+                found.iter().any(|line| line.contains(&format!("and parallelism {needed}"))),
+                "{found:#?}"
+            );
+        }
+    }
+}

@@ -43,3 +43,38 @@ pub(super) fn check(
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::about;
+
+    #[test]
+    fn adapters_that_a_command_of_ones_own_does_not_load_are_named() {
+        let with = |fields: &str| {
+            about(&format!(
+                "  model: {{uri: 'hf://a/b', name: m, lora: {{adapters: [{{name: a, uri: 'hf://x/y'}}]}}}}\n  template:\n    containers:\n    \
+             - name: main\n      {fields}\n"
+            ))
+        };
+        for (fields, expected) in [
+            (
+                "command: [vllm, serve, m]",
+                "error spec.model.lora.adapters: is passed as JSON in single quotes",
+            ),
+            (
+                "command: [bash, -c, 'vllm serve m \"$@\"', --]",
+                "error spec.model.lora.adapters: is passed as JSON in single",
+            ),
+            (
+                "command: [bash, -c, vllm serve m]",
+                "warning spec.model.lora.adapters: has no effect: the controller adds",
+            ),
+        ] {
+            let found = with(fields);
+            assert!(found.len() == 1 && found[0].starts_with(expected), "{fields}: {found:#?}");
+        }
+        for fields in ["args: [--max-loras, '2']", "command: [bash, -c, 'eval vllm serve m $MORE']"] {
+            assert_eq!(with(fields), [""; 0], "{fields}");
+        }
+    }
+}

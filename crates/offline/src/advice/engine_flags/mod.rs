@@ -25,7 +25,7 @@ use longboat_api::{
 };
 
 use self::{
-    uses::{Use, Uses},
+    uses::{FlagUse, Uses},
     words::words,
 };
 use super::{Advice, main_containers};
@@ -65,7 +65,7 @@ pub(super) fn check(service: &LLMInferenceService, spec: &LLMInferenceServiceSpe
 }
 
 /// A flag that this version does not know.
-fn unknown(used: &Use<'_>, main: &Container) -> Option<Advice> {
+fn unknown(used: &FlagUse<'_>, main: &Container) -> Option<Advice> {
     let is_new = vllm_newest::has_flag(used.name);
     if is_new && release::is_newest(main) {
         return None;

@@ -28,3 +28,30 @@ pub(super) fn check(
         format!("use an image with vLLM {major}.{minor} or later"),
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::about;
+
+    #[test]
+    fn offloading_with_an_image_that_is_too_old_is_warned_about() {
+        let with = |image: &str| {
+            about(&format!(
+                "  model: {{uri: 'hf://a/b', name: m}}\n  kvCacheOffloading: {{cpu: 4Gi}}\n  template:\n    containers:\n    - name: main\n      \
+             image: {image}\n      resources: {{limits: {{nvidia.com/gpu: 1}}}}\n"
+            ))
+        };
+        assert_eq!(
+            with("vllm/vllm-openai:v0.21.1"),
+            [
+                "warning spec.kvCacheOffloading: needs vLLM 0.22 or later, and the image of spec.template.containers[name=main] has 0.21.1: \
+             nothing is offloaded (use an image with vLLM 0.22 or later)"
+            ]
+        );
+        for image in
+            ["vllm/vllm-openai:v0.22.0", "vllm/vllm-openai:latest", "ghcr.io/llm-d/llm-d-cuda:v0.5.0"]
+        {
+            assert_eq!(with(image), [""; 0], "{image}");
+        }
+    }
+}

@@ -65,3 +65,32 @@ fn positional(words: &[Word]) -> Option<&str> {
         (!word.text.starts_with('-') && !is_value).then_some(word.text.as_str())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{PRESET, said};
+
+    #[test]
+    fn a_command_that_leaves_the_name_to_vllm_is_warned_about() {
+        let message = "makes vLLM serve the model as /mnt/models only: requests for m, the name in spec.model.name, get 404 (add \
+                   `--served-model-name m`)";
+        for (fields, at) in [
+            ("command: [vllm, serve, /mnt/models]", "command[2]"),
+            (
+                "command: [python3, -m, vllm.entrypoints.openai.api_server]\n      args: [--model, /mnt/models]",
+                "args[0]",
+            ),
+            ("command: [/bin/bash, -c]\n      args: ['exec vllm serve /mnt/models --port 8000']", "args[0]"),
+        ] {
+            assert_eq!(said(fields), [format!("warning {PRESET}.{at}: {message}")], "{fields}");
+        }
+        for fields in [
+            "command: [vllm, serve, /mnt/models]\n      args: [--served-model-name=m]",
+            "command: [vllm, serve, m]",
+            "command: [/bin/bash, -c, 'vllm serve /mnt/models $ARGS']",
+            "command: [/bin/bash, -c, 'vllm serve /mnt/models --served-model-name \"$NAME\"']",
+        ] {
+            assert_eq!(said(fields), [""; 0], "{fields}");
+        }
+    }
+}

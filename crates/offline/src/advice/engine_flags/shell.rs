@@ -13,7 +13,7 @@ pub(super) struct ShellWord {
 
 /// The words of one command.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Split {
+pub(super) struct CommandWords {
     pub words: Vec<ShellWord>,
     /// What ends the command before the text ends: the character, and where it is.
     pub end: Option<(usize, char)>,
@@ -25,9 +25,9 @@ pub(super) struct Split {
 type Character = (char, bool);
 
 /// Splits a text. JSON that is not quoted stays one word, and is reported.
-pub(super) fn split(text: &str) -> Split {
-    let mut split = Split::default();
-    let mut word = Building::default();
+pub(super) fn split(text: &str) -> CommandWords {
+    let mut split = CommandWords::default();
+    let mut word = WordBuilder::default();
     let mut at = 0;
     while let Some(c) = text[at..].chars().next() {
         let begin = at;
@@ -93,13 +93,13 @@ pub(super) fn stripped(json: &str) -> String {
 }
 
 #[derive(Default)]
-struct Building {
+struct WordBuilder {
     at: Option<usize>,
     characters: Vec<Character>,
     has_expansion: bool,
 }
 
-impl Building {
+impl WordBuilder {
     fn begin(&mut self, at: usize) {
         self.at.get_or_insert(at);
     }
@@ -137,7 +137,7 @@ fn json(text: &str) -> Option<usize> {
 }
 
 /// Reads up to the closing quote, and returns the place after it.
-fn double_quoted(text: &str, mut at: usize, word: &mut Building) -> Option<usize> {
+fn double_quoted(text: &str, mut at: usize, word: &mut WordBuilder) -> Option<usize> {
     loop {
         let c = text[at..].chars().next()?;
         match c {
@@ -162,7 +162,7 @@ fn double_quoted(text: &str, mut at: usize, word: &mut Building) -> Option<usize
 }
 
 /// Reads `$NAME`, `${…}`, `$(…)` or a command in backquotes as it is written, and returns the place after it.
-fn expansion(text: &str, at: usize, word: &mut Building) -> usize {
+fn expansion(text: &str, at: usize, word: &mut WordBuilder) -> usize {
     word.begin(at);
     let rest = &text[at..];
     let closing = |close: char| rest[1..].find(close).map_or(rest.len(), |end| end + 2);

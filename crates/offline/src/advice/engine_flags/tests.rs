@@ -4,7 +4,7 @@ use longboat_manifest::parse_all;
 
 use crate::{Settings, validate::validate};
 
-const PRESET: &str = "spec.template.containers[0]";
+pub(super) const PRESET: &str = "spec.template.containers[0]";
 
 /// Returns the findings about a service whose container main has these fields, as `severity path: message (hint)`.
 pub(super) fn said(fields: &str) -> Vec<String> {
@@ -13,7 +13,7 @@ pub(super) fn said(fields: &str) -> Vec<String> {
     ))
 }
 
-fn about(spec: &str) -> Vec<String> {
+pub(super) fn about(spec: &str) -> Vec<String> {
     let text = format!(
         "apiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceService\nmetadata: {{name: one}}\nspec:\n{spec}"
     );
@@ -236,47 +236,6 @@ fn characters_of_the_shell_in_arguments_are_named() {
 }
 
 #[test]
-fn flags_that_need_more_devices_than_the_pod_has_are_warned_about() {
-    let limits = "resources: {limits: {nvidia.com/gpu: '1'}}";
-    let found = said(&format!("args: [-tp, '8']\n      {limits}"));
-    assert_eq!(
-        found,
-        [format!(
-            "warning {PRESET}.args[0]: has -tp 8, with which vLLM needs 8 devices: \
-             spec.template.containers[name=main].resources.limits has 1 of nvidia.com/gpu, so it does not start (set \
-             nvidia.com/gpu to 8, or lower the flag)"
-        )]
-    );
-    for fields in ["args: [-tp, '8']".to_owned(), format!("args: [-tp, '1']\n      {limits}")] {
-        assert_eq!(said(&fields), [""; 0], "{fields}");
-    }
-}
-
-#[test]
-fn a_command_that_leaves_the_name_to_vllm_is_warned_about() {
-    let message = "makes vLLM serve the model as /mnt/models only: requests for m, the name in spec.model.name, get 404 (add \
-                   `--served-model-name m`)";
-    for (fields, at) in [
-        ("command: [vllm, serve, /mnt/models]", "command[2]"),
-        (
-            "command: [python3, -m, vllm.entrypoints.openai.api_server]\n      args: [--model, /mnt/models]",
-            "args[0]",
-        ),
-        ("command: [/bin/bash, -c]\n      args: ['exec vllm serve /mnt/models --port 8000']", "args[0]"),
-    ] {
-        assert_eq!(said(fields), [format!("warning {PRESET}.{at}: {message}")], "{fields}");
-    }
-    for fields in [
-        "command: [vllm, serve, /mnt/models]\n      args: [--served-model-name=m]",
-        "command: [vllm, serve, m]",
-        "command: [/bin/bash, -c, 'vllm serve /mnt/models $ARGS']",
-        "command: [/bin/bash, -c, 'vllm serve /mnt/models --served-model-name \"$NAME\"']",
-    ] {
-        assert_eq!(said(fields), [""; 0], "{fields}");
-    }
-}
-
-#[test]
 fn flags_in_a_command_of_ones_own_are_checked_too() {
     for fields in [
         "command: [vllm, serve, m, --max-num-seqs, '0']",
@@ -330,33 +289,6 @@ fn json_is_parsed_to_its_end() {
         assert!(found.len() == 1 && found[0].contains(&format!("correct the JSON: {hint}")), "{found:#?}");
     }
     assert_eq!(said("args: [--limit-mm-per-prompt, \"'{\\\"image\\\": 1k}'\"]"), [""; 0]);
-}
-
-#[test]
-fn adapters_that_a_command_of_ones_own_does_not_load_are_named() {
-    let with = |fields: &str| {
-        about(&format!(
-            "  model: {{uri: 'hf://a/b', name: m, lora: {{adapters: [{{name: a, uri: 'hf://x/y'}}]}}}}\n  template:\n    containers:\n    \
-             - name: main\n      {fields}\n"
-        ))
-    };
-    for (fields, expected) in [
-        ("command: [vllm, serve, m]", "error spec.model.lora.adapters: is passed as JSON in single quotes"),
-        (
-            "command: [bash, -c, 'vllm serve m \"$@\"', --]",
-            "error spec.model.lora.adapters: is passed as JSON in single",
-        ),
-        (
-            "command: [bash, -c, vllm serve m]",
-            "warning spec.model.lora.adapters: has no effect: the controller adds",
-        ),
-    ] {
-        let found = with(fields);
-        assert!(found.len() == 1 && found[0].starts_with(expected), "{fields}: {found:#?}");
-    }
-    for fields in ["args: [--max-loras, '2']", "command: [bash, -c, 'eval vllm serve m $MORE']"] {
-        assert_eq!(with(fields), [""; 0], "{fields}");
-    }
 }
 
 #[test]
@@ -419,105 +351,4 @@ fn a_misspelt_variable_for_arguments_is_warned_about() {
     assert_eq!(with("", "VLLM_LOGGING_LEVEL"), [""; 0]);
     let own = wrong("EXTRA_ARGS");
     assert_eq!(with(&format!("command: [bash, -c, 'vllm serve m ${own}']\n      "), &own), [""; 0]);
-}
-
-#[test]
-fn local_ranks_need_devices_in_each_pod() {
-    let with = |spread: &str, args: &str| {
-        about(&format!(
-            "  model: {{uri: 'hf://a/b', name: m}}\n  {spread}\n  template:\n    containers:\n    - name: main\n      args: [{args}]\n      \
-             resources: {{limits: {{nvidia.com/gpu: 2}}}}\n"
-        ))
-    };
-    let expected = |args: &str, needed: u32| {
-        format!(
-            "warning {PRESET}.args[0]: has {args}, with which vLLM needs {needed} devices: spec.template.containers[name=main]\
-             .resources.limits has 2 of nvidia.com/gpu, so it does not start (set nvidia.com/gpu to {needed}, or lower the flag)"
-        )
-    };
-    let group = "parallelism: {data: 8, dataLocal: 2}\n  worker: {containers: [{name: main}]}";
-    for spread in ["replicas: 1", group] {
-        assert_eq!(
-            with(spread, "--data-parallel-size-local=4"),
-            [expected("--data-parallel-size-local 4", 4)],
-            "{spread}"
-        );
-        assert_eq!(with(spread, "--data-parallel-size-local=2"), [""; 0], "{spread}");
-    }
-    // The other ranks are in other pods.
-    assert_eq!(with("replicas: 1", "--data-parallel-size=8, --data-parallel-size-local=2"), [""; 0]);
-}
-
-#[test]
-fn ranks_of_sglang_on_one_node_need_devices_too() {
-    for (parallelism, needed) in [
-        ("{pipeline: 2}", "(pipeline 2) needs 2"),
-        ("{data: 2, dataLocal: 2, tensor: 2}", "(tensor 2, data 2) needs 4"),
-    ] {
-        let found = about(&format!(
-            "  model: {{uri: 'hf://a/b', name: m}}\n  runtime: kserve-llm-sglang\n  parallelism: {parallelism}\n  \
-             template: {{containers: [{{name: main, resources: {{limits: {{nvidia.com/gpu: '1'}}}}}}]}}\n"
-        ));
-        assert!(found.iter().any(|line| line.contains(&format!("and parallelism {needed}"))), "{found:#?}");
-    }
-}
-
-#[test]
-fn offloading_with_an_image_that_is_too_old_is_warned_about() {
-    let with = |image: &str| {
-        about(&format!(
-            "  model: {{uri: 'hf://a/b', name: m}}\n  kvCacheOffloading: {{cpu: 4Gi}}\n  template:\n    containers:\n    - name: main\n      \
-             image: {image}\n      resources: {{limits: {{nvidia.com/gpu: 1}}}}\n"
-        ))
-    };
-    assert_eq!(
-        with("vllm/vllm-openai:v0.21.1"),
-        [
-            "warning spec.kvCacheOffloading: needs vLLM 0.22 or later, and the image of spec.template.containers[name=main] has 0.21.1: \
-             nothing is offloaded (use an image with vLLM 0.22 or later)"
-        ]
-    );
-    for image in ["vllm/vllm-openai:v0.22.0", "vllm/vllm-openai:latest", "ghcr.io/llm-d/llm-d-cuda:v0.5.0"] {
-        assert_eq!(with(image), [""; 0], "{image}");
-    }
-}
-
-#[test]
-fn a_number_of_api_servers_that_vllm_cannot_have_is_an_error() {
-    let group = |count: &str| {
-        let pod = format!(
-            "{{containers: [{{name: main, env: [{{name: VLLM_API_SERVER_COUNT, value: '{count}'}}]}}]}}"
-        );
-        about(&format!(
-            "  model: {{uri: 'hf://a/b', name: m}}\n  parallelism: {{data: 4, dataLocal: 2}}\n  template: {pod}\n  worker: {{containers: []}}\n"
-        ))
-    };
-    let variable = "error spec.template.containers[0].env[0].value: is";
-    for count in ["0", "two"] {
-        assert_eq!(
-            group(count),
-            [format!(
-                "{variable} {count:?} as the number of vLLM's API servers: no pod becomes ready (write a whole number of at least 1)"
-            )]
-        );
-    }
-    assert_eq!(group("2"), [""; 0]);
-    let open = "env: [{name: VLLM_ALLOW_RUNTIME_LORA_UPDATING, value: 'True'}]";
-    assert_eq!(
-        said(&format!("args: ['--api-server-count=4']\n      {open}")),
-        [
-            "error spec.template.containers[0].args[0]: makes vLLM start 4 API servers, which it refuses beside \
-         VLLM_ALLOW_RUNTIME_LORA_UPDATING: it does not start (write 1, or let pods have their adapters from the start)"
-        ],
-    );
-    assert_eq!(said(&format!("args: ['--api-server-count=1']\n      {open}")), [""; 0]);
-    assert_eq!(said("args: ['--api-server-count=4']"), [""; 0]);
-    // No script reads the variable without data parallel workers.
-    assert_eq!(
-        said("env: [{name: VLLM_API_SERVER_COUNT, value: '4'}]"),
-        [
-            "warning spec.template.containers[0].env[0]: has no effect: vLLM 0.32.0 does not read VLLM_API_SERVER_COUNT (the start scripts of \
-         presets with data parallel workers read it. Otherwise give vLLM the flag --api-server-count)"
-        ],
-    );
 }

@@ -5,7 +5,7 @@ use longboat_api::vllm_flags::{self, Count, Flag};
 use super::words::{Word, Words};
 
 /// A flag that is given.
-pub(super) struct Use<'a> {
+pub(super) struct FlagUse<'a> {
     pub word: &'a Word,
     /// Its name as it is written.
     pub name: &'a str,
@@ -20,7 +20,7 @@ pub(super) struct Use<'a> {
 /// What words are.
 #[derive(Default)]
 pub(super) struct Uses<'a> {
-    pub all: Vec<Use<'a>>,
+    pub all: Vec<FlagUse<'a>>,
     /// Words that no flag takes.
     pub strays: Vec<&'a Word>,
     /// Whether a variable may add flags.
@@ -55,7 +55,7 @@ impl<'a> Uses<'a> {
             let is_switch = flag.is_some_and(|(_, flag)| flag.values == Count::None);
             let next = after.first().map(|word| word.text.as_str());
             if let Some(value) = next.filter(|next| is_switch && inline.is_none() && is_boolean(next)) {
-                uses.all.push(Use { word, name, flag, inline: Some(value), values: Vec::new() });
+                uses.all.push(FlagUse { word, name, flag, inline: Some(value), values: Vec::new() });
                 rest = &after[1..];
                 continue;
             }
@@ -63,20 +63,20 @@ impl<'a> Uses<'a> {
             let taken = if inline.is_some() { 0 } else { takes(name, flag).min(following) };
             let (values, after) = after.split_at(taken);
             rest = after;
-            uses.all.push(Use { word, name, flag, inline, values: values.iter().collect() });
+            uses.all.push(FlagUse { word, name, flag, inline, values: values.iter().collect() });
         }
         uses
     }
 
     /// Returns the last use of a flag.
-    pub(super) fn last(&self, flag: &str) -> Option<&Use<'a>> {
+    pub(super) fn last(&self, flag: &str) -> Option<&FlagUse<'a>> {
         self.all.iter().rev().find(|used| used.is(flag))
     }
 }
 
-// === impl Use ===
+// === impl FlagUse ===
 
-impl<'a> Use<'a> {
+impl<'a> FlagUse<'a> {
     pub(super) fn is(&self, flag: &str) -> bool {
         self.flag.is_some_and(|(name, _)| name == flag)
     }

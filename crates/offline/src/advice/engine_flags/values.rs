@@ -3,12 +3,12 @@
 use longboat_api::vllm_flags::{self, Count, Flag, Kind};
 use serde_json::Value;
 
-use super::{super::Advice, uses::Use};
+use super::{super::Advice, uses::FlagUse};
 
 /// Values with more choices than this are not listed.
 const LISTED: usize = 24;
 
-pub(super) fn check(used: &Use<'_>) -> Option<Advice> {
+pub(super) fn check(used: &FlagUse<'_>) -> Option<Advice> {
     let (name, flag) = used.flag?;
     if used.name.contains('.') {
         return None;
@@ -53,7 +53,7 @@ pub(super) fn off(name: &str, value: &str) -> String {
     }
 }
 
-fn one(used: &Use<'_>, flag: &Flag, value: &str) -> Option<Advice> {
+fn one(used: &FlagUse<'_>, flag: &Flag, value: &str) -> Option<Advice> {
     if flag.optional && ["", "None"].contains(&value) {
         return None;
     }

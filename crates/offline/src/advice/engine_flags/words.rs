@@ -5,7 +5,7 @@ use longboat_api::engine::VLLM;
 
 use super::{
     super::Advice,
-    shell::{self, Split},
+    shell::{self, CommandWords},
 };
 
 const SHELLS: [&str; 4] = ["bash", "sh", "dash", "ash"];
@@ -118,7 +118,7 @@ fn of_script(path: &str, script: &str) -> Vec<Word> {
     else {
         return Vec::new();
     };
-    let Split { words, end, .. } = shell::split(&script[begin..]);
+    let CommandWords { words, end, .. } = shell::split(&script[begin..]);
     if end.is_some_and(|(_, c)| ['"', '\''].contains(&c)) {
         // The command itself is a text.
         return Vec::new();

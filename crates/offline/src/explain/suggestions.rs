@@ -1,0 +1,51 @@
+//! The fields that somebody may have meant.
+
+use std::collections::BTreeSet;
+
+use longboat_manifest::nearest;
+
+/// The most names to suggest for an unknown name.
+const MAX_SUGGESTIONS: usize = 8;
+
+/// Returns paths that resemble an unknown path: its longest known prefix, followed by the most similar name there.
+pub(super) fn near(known: &[impl AsRef<str>], path: &str, prefix: &str) -> Vec<String> {
+    let wanted = parts(path.trim_start_matches('.'));
+    for cut in (0..wanted.len()).rev() {
+        let head = wanted[..cut].join(".");
+        let below: BTreeSet<String> = known
+            .iter()
+            .filter_map(|path| {
+                let path = path.as_ref();
+                let rest =
+                    if head.is_empty() { path } else { path.strip_prefix(&head)?.strip_prefix('.')? };
+                Some((*parts(rest).first()?).to_owned())
+            })
+            .collect();
+        if below.is_empty() {
+            continue;
+        }
+        let whole = |name: &str| {
+            let dot = if head.is_empty() { "" } else { "." };
+            format!("{prefix}{head}{dot}{name}")
+        };
+        if let Some(name) = nearest(below.iter().map(String::as_str), wanted[cut]) {
+            return vec![whole(name)];
+        }
+        return below.iter().take(MAX_SUGGESTIONS).map(|name| whole(name)).collect();
+    }
+    Vec::new()
+}
+
+/// The parts of a path between dots. Dots in brackets do not separate parts.
+fn parts(path: &str) -> Vec<&str> {
+    let mut depth = 0_u32;
+    path.split(|c| {
+        match c {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == '.' && depth == 0
+    })
+    .collect()
+}

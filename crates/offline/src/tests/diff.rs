@@ -1,0 +1,99 @@
+//! What a change of manifests changes.
+
+use std::sync::Arc;
+
+use longboat_api::v1alpha2::LLMInferenceServiceConfig;
+use longboat_key::Namespace;
+use serde_json::json;
+
+use super::{SERVICE, scene, scene_of};
+use crate::{
+    diff,
+    scene::{ObservedCluster, Scene},
+    settings::Settings,
+};
+
+#[test]
+fn the_difference_of_a_world_to_itself_is_nothing() {
+    let (differences, _) = diff::diff(&scene(), &scene(), false);
+    assert!(differences.iter().all(diff::Difference::is_empty), "{differences:#?}");
+    assert_eq!(diff::to_text(&differences), "");
+}
+
+#[test]
+fn a_changed_argument_rolls_the_pods_and_names_itself() {
+    let after = scene_of(&SERVICE.replace("'10'", "'20'"));
+    let [difference] = &diff::diff(&scene(), &after, false).0[..] else { panic!("one service") };
+    assert_eq!(difference.effective[0].path, "spec.template.containers[name=main].args[1]");
+    assert_eq!(difference.children.len(), 1, "{difference:#?}");
+    let [roll] = &difference.rolls[..] else { panic!("{difference:#?}") };
+    assert_eq!(roll.object, "Deployment/chat-kserve");
+    assert_eq!(roll.because[0].from, ["spec.template.containers[name=main].args[1]"]);
+}
+
+#[test]
+fn where_planning_stops_the_difference_says_so_and_removes_nothing() {
+    let documents =
+        longboat_manifest::parse("f.yaml", &SERVICE.replace("replicas: 2", "replicas: 3")).unwrap();
+    let mut settings = Settings::default();
+    settings.capabilities.gateway_api = false;
+    let after = Scene::new(&documents, &settings).unwrap();
+    let (differences, failed) = diff::diff(&scene(), &after, false);
+    assert!(failed.is_empty());
+    let [difference] = &differences[..] else { panic!("one service") };
+    let children: Vec<_> = difference.children.iter().map(|child| (&*child.object, child.action)).collect();
+    assert_eq!(children, [("Deployment/chat-kserve", diff::Action::Changed)]);
+    let problem = "HTTPRouteReconcileError: Failed to reconcile HTTPRoute: the cluster does not serve gateway.networking.k8s.io/v1: install \
+                   the Gateway API, or remove spec.router.route and spec.router.gateway (HTTPRoutesReady)";
+    assert_eq!(difference.problem.as_deref(), Some(problem));
+    let last = diff::to_text(&differences).lines().last().unwrap_or_default().to_owned();
+    assert!(last.ends_with(problem), "{last}");
+}
+
+#[test]
+fn a_config_that_would_be_applied_tells_of_the_services_of_the_cluster_that_it_changes() {
+    let service = |name: &str, base_refs: &str| {
+        format!(
+            "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceService\nmetadata: {{name: {name}, \
+             namespace: default}}\nspec:\n  model: {{uri: 'hf://a/b'}}\n  baseRefs: {base_refs}\n"
+        )
+    };
+    let world = [SERVICE, &service("other", "[{name: team}]"), &service("alone", "[]")].concat();
+    let documents = longboat_manifest::parse("svc.yaml", &world).unwrap();
+    let settings = Settings::default();
+    let given = Scene::new(&documents, &settings).unwrap();
+    let own = documents.iter().filter(|document| document.kind() == "LLMInferenceServiceConfig");
+    let mut configs =
+        longboat_compose::presets::builtin(&settings.preset_names, Namespace("kserve")).unwrap();
+    configs.extend(own.map(|document| {
+        let mut config: LLMInferenceServiceConfig = serde_json::from_value(document.object.clone()).unwrap();
+        config.metadata.namespace.get_or_insert_with(|| "default".to_owned());
+        config
+    }));
+    let observed = ObservedCluster {
+        services: given.subjects.iter().map(|subject| subject.service.clone()).collect(),
+        configs: configs.into_iter().map(Arc::new).collect(),
+        snapshot: given.snapshot().clone(),
+        preset_names: settings.preset_names.clone(),
+    };
+    let (before, mut after) =
+        (Scene::observed(observed.clone()).unwrap(), Scene::observed(observed).unwrap());
+    let config = world.split("---\n").find(|text| text.contains("name: team, namespace: kserve")).unwrap();
+    let changed = longboat_manifest::parse("team.yaml", &config.replace("zone: a", "zone: b")).unwrap();
+    after.overlay(&changed, &settings).unwrap();
+
+    let (differences, _) = diff::diff(&before, &after, true);
+    let services: Vec<&str> = differences.iter().map(|difference| difference.service.as_str()).collect();
+    assert_eq!(services, ["default/chat", "default/other"]);
+    let change = &differences[1].effective[0];
+    assert_eq!((change.path.as_str(), &change.after), ("spec.template.nodeSelector.zone", &Some(json!("b"))));
+    assert_eq!(change.set_by.as_ref().unwrap().config.as_deref(), Some("kserve/team"));
+}
+
+#[test]
+fn more_replicas_roll_no_pods() {
+    let after = scene_of(&SERVICE.replace("replicas: 2", "replicas: 3"));
+    let [difference] = &diff::diff(&scene(), &after, false).0[..] else { panic!("one service") };
+    assert_eq!(difference.children[0].fields[0].after, Some(json!(3)));
+    assert_eq!(difference.rolls, []);
+}
