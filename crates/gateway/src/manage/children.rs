@@ -15,7 +15,7 @@ use k8s_openapi::{
         rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
     },
 };
-use longboat_api::foreign::gateway::Gateway;
+use longboat_api::{foreign::gateway::Gateway, labels};
 use longboat_key::Key;
 use longboat_watch::Decode;
 use serde_json::{Error, Value, json};
@@ -178,11 +178,11 @@ impl<'a> GatewayPlan<'a> {
     fn labels(&self) -> Value {
         let infrastructure = self.gateway.spec.infrastructure.as_ref();
         let mut labels = json!(infrastructure.map(|all| all.labels.clone()).unwrap_or_default());
-        labels["app.kubernetes.io/name"] = "longboat".into();
-        labels["app.kubernetes.io/component"] = "gateway".into();
+        labels[labels::NAME] = "longboat".into();
+        labels[labels::COMPONENT] = "gateway".into();
         labels["app.kubernetes.io/managed-by"] = "longboat".into();
         for (label, value) in [
-            ("gateway.networking.k8s.io/gateway-name", &*self.key.name),
+            (labels::GATEWAY_NAME, &*self.key.name),
             ("gateway.networking.k8s.io/gateway-class-name", self.gateway.spec.gateway_class_name.as_str()),
         ] {
             if value.len() <= MAX_NAME {

@@ -13,6 +13,7 @@ use std::{
 use clap::{ArgAction, CommandFactory, Parser};
 use serde_json::Value;
 
+use longboat_api::groups;
 use longboat_quantity::duration;
 use longboat_telemetry::{
     logging::{Format, LogOptions},
@@ -66,7 +67,7 @@ pub struct Args {
     #[arg(long, env = "INFERENCE_POOL", default_value = "")]
     pub inference_pool: String,
     /// API group of the InferencePool; inference.networking.x-k8s.io means version v1alpha2.
-    #[arg(long, default_value = "inference.networking.k8s.io")]
+    #[arg(long, default_value = groups::POOL)]
     pub pool_group: String,
     /// Choose a random prefill endpoint instead of the first one.
     #[arg(long, env = "ENABLE_PREFILLER_SAMPLING", action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]

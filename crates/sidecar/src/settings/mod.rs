@@ -5,6 +5,8 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 pub(crate) mod moriio;
 mod transfer;
 
+use longboat_api::groups;
+
 use crate::{
     args::Args,
     connectors::{encoder::Encoder, p2p},
@@ -203,7 +205,7 @@ fn allowed(args: &Args) -> Result<Option<Pool>, Error> {
     if !args.enable_ssrf_protection {
         return Ok(None);
     }
-    if !["inference.networking.k8s.io", "inference.networking.x-k8s.io"].contains(&args.pool_group.as_str()) {
+    if ![groups::POOL, groups::OLD_POOL].contains(&args.pool_group.as_str()) {
         let message = format!(
             "API group `{}` has no InferencePool; expected inference.networking.k8s.io or \
              inference.networking.x-k8s.io",
