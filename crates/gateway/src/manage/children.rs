@@ -20,7 +20,7 @@ use longboat_key::Key;
 use longboat_watch::Decode;
 use serde_json::{Error, Value, json};
 
-use super::{PodTemplate, parameters::Parameters};
+use super::parameters::Parameters;
 use crate::{
     MONITORING_PORT, PICKING_ROLE, POD_ROLE, Picking, RoutingInputs,
     gateways::asked_addresses,
@@ -47,6 +47,13 @@ const SHUTDOWN_DELAY: Duration = Duration::from_secs(5);
 const MARGIN: Duration = Duration::from_secs(10);
 /// Ports below this one need a right, unless the pod sets this sysctl. It is a safe one, which every cluster allows.
 const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
+
+/// What the pods of Gateways run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PodTemplate {
+    /// The image of this build.
+    pub image: String,
+}
 
 /// The objects of all Gateways, with the Gateway of each.
 #[derive(Debug, Default)]
