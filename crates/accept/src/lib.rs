@@ -28,6 +28,10 @@ pub use meaning::{Ambiguity, host};
 pub use signals::shutdown_token;
 pub use threads::ConnectionThreads;
 
+/// The variable with the address of a pod on a local node. Each pod has its own loopback address, and its servers listen on that address
+/// only.
+pub const POD_ADDRESS_VARIABLE: &str = "LONGBOAT_POD_IP";
+
 /// The pause after a connection could not be accepted. The process is probably out of file descriptors until other
 /// connections end.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);

@@ -9,6 +9,7 @@ use longboat_api::{
     },
     groups,
     names::suffix,
+    picker_plugins::{LATENCY_PRODUCER, LORA_SCORER},
     v1alpha2::{LLMInferenceServiceSpec, RouterSpec},
 };
 use longboat_key::{Key, Name, Namespace};
@@ -139,7 +140,7 @@ pub(crate) fn scheduler_config(
     };
     let resolved = Some(Key::new(found_in, name));
     let inline = serde_saphyr::from_str::<Value>(text).unwrap_or_else(|_| Value::String(text.clone()));
-    if select::plugins_of(&inline).iter().any(|plugin| plugin == select::LATENCY_PLUGIN) {
+    if select::plugins_of(&inline).iter().any(|plugin| plugin == LATENCY_PRODUCER) {
         warnings.push(Warning::latency_predictor_config_ref());
     }
     config.inline = Some(inline);
@@ -149,7 +150,6 @@ pub(crate) fn scheduler_config(
 
 /// Adds the scorer that prefers endpoints which have loaded an adapter, at the end of every profile of the picker.
 pub(crate) fn adapter_scorer(spec: &mut LLMInferenceServiceSpec) {
-    const SCORER: &str = "lora-affinity-scorer";
     const WEIGHT: i64 = 4;
     let scheduler = spec.router.as_mut().and_then(|router| router.scheduler.as_mut());
     let Some(inline) = scheduler.and_then(|scheduler| scheduler.config.as_mut()?.inline.as_mut()) else {
@@ -158,12 +158,12 @@ pub(crate) fn adapter_scorer(spec: &mut LLMInferenceServiceSpec) {
     let text = inline.as_str().and_then(|text| serde_saphyr::from_str::<Value>(text).ok());
     let Value::Object(mut config) = text.unwrap_or_else(|| inline.clone()) else { return };
     let Some(plugins) = config.get_mut("plugins").and_then(Value::as_array_mut) else { return };
-    let present = plugins.iter().find(|plugin| plugin.get("type").is_some_and(|type_| type_ == SCORER));
+    let present = plugins.iter().find(|plugin| plugin.get("type").is_some_and(|type_| type_ == LORA_SCORER));
     let name = if let Some(plugin) = present {
-        plugin.get("name").cloned().unwrap_or_else(|| SCORER.into())
+        plugin.get("name").cloned().unwrap_or_else(|| LORA_SCORER.into())
     } else {
-        plugins.push(json!({ "type": SCORER }));
-        SCORER.into()
+        plugins.push(json!({ "type": LORA_SCORER }));
+        LORA_SCORER.into()
     };
     let profiles = config.get_mut("schedulingProfiles").and_then(Value::as_array_mut).into_iter().flatten();
     for references in profiles.filter_map(|profile| profile.get_mut("plugins")?.as_array_mut()) {

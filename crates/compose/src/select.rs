@@ -5,15 +5,14 @@ use longboat_api::{
     names::MAIN_CONTAINER,
     names::preset,
     picker_config::{self, config_flag, config_text},
+    picker_plugins::{LATENCY_PRODUCER, PRECISE_SCORER, TOKEN_PRODUCER},
 };
 use serde_json::Value;
 
 use crate::version::{self, Version};
 
 /// Scheduler plugins that need a tokenizer.
-const TOKENIZER_PLUGINS: [&str; 2] = ["token-producer", "precise-prefix-cache-scorer"];
-/// The scheduler plugin that needs latency predictors.
-pub(crate) const LATENCY_PLUGIN: &str = "predicted-latency-producer";
+const TOKENIZER_PLUGINS: [&str; 2] = [TOKEN_PRODUCER, PRECISE_SCORER];
 
 /// The first version of the picker that gets its configuration from a preset.
 const CONFIGURED_BY_PRESET: Version = Version::new(0, 11, 0);
@@ -56,7 +55,7 @@ pub(crate) fn presets(spec: &Value, engine: &Engine, pins_predictor: bool) -> Ve
         if scheduler.get("tokenizer").is_some() || has_plugin(&TOKENIZER_PLUGINS) {
             chosen.push(preset::TOKENIZER);
         }
-        if pins_predictor && has_plugin(&[LATENCY_PLUGIN]) {
+        if pins_predictor && has_plugin(&[LATENCY_PRODUCER]) {
             chosen.push(preset::SCHEDULER_LATENCY_PREDICTOR);
         }
     }

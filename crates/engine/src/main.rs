@@ -11,14 +11,12 @@ use std::{
     process::{Command, ExitCode},
 };
 
+use longboat_accept::POD_ADDRESS_VARIABLE;
 use longboat_engine::{Args, ENGINE_VERSION, HELP, TEMPLATE_ROLE, render_template};
 use longboat_telemetry::logging::{self, Format, LogOptions};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// Set by a local node. Each pod has its own loopback address, and its servers listen on that address only.
-const POD_ADDRESS: &str = "LONGBOAT_POD_IP";
 
 /// The variable with candle's number of threads.
 const THREADS: &str = "CANDLE_NUM_THREADS";
@@ -45,7 +43,7 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
-    if let Some(address) = std::env::var(POD_ADDRESS).ok().filter(|address| !address.is_empty()) {
+    if let Some(address) = std::env::var(POD_ADDRESS_VARIABLE).ok().filter(|address| !address.is_empty()) {
         arguments.extend(["--host".to_owned(), address]);
     }
     let args = match Args::parse_with(&arguments, &|name| std::env::var(name).ok()) {

@@ -3,6 +3,8 @@
 use std::{ffi::OsString, net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::ArgAction;
+use longboat_accept::POD_ADDRESS_VARIABLE;
+use longboat_api::groups;
 use longboat_telemetry::logging::{Format, LogOptions};
 
 use longboat_quantity::duration;
@@ -32,7 +34,7 @@ pub struct Args {
     pub pool_namespace: String,
     /// API group of the InferencePool; inference.networking.x-k8s.io means version v1alpha2. If the pool does not exist in
     /// this group, the other group is tried.
-    #[arg(long, default_value = "inference.networking.k8s.io")]
+    #[arg(long, default_value = groups::POOL)]
     pub pool_group: String,
     /// Label selector of the pods, instead of a pool.
     #[arg(long, default_value = "")]
@@ -167,7 +169,7 @@ pub struct Args {
     #[arg(long, default_value = "", hide = true)]
     pub zap_time_encoding: String,
     /// Address to listen on [default: all addresses].
-    #[arg(long, env = "LONGBOAT_POD_IP", default_value = "")]
+    #[arg(long, env = POD_ADDRESS_VARIABLE, default_value = "")]
     pub bind_address: String,
     /// Namespace of the pool if --pool-namespace is not given.
     #[arg(long, env = "NAMESPACE", default_value = "default", hide = true)]

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::pool::{Member, Pool};
 
 /// The number of requests that go to an endpoint which is not chosen yet.
-pub(crate) type Admitted<'a> = &'a dyn Fn() -> u64;
+pub(crate) type AdmittedCount<'a> = &'a dyn Fn() -> u64;
 
 impl PoolMember for Member {
     fn slot(&self) -> Slot {
@@ -34,7 +34,7 @@ pub(crate) fn of_pool(
     pool: &Pool,
     state: &RwLock<State>,
     detector: &Detector,
-    admitted: Admitted<'_>,
+    admitted: AdmittedCount<'_>,
 ) -> f64 {
     let members = pool.members();
     // The lock stays while the admitted ones are counted: a request that becomes in flight in between would count in neither,
@@ -48,7 +48,7 @@ pub(crate) fn readings<'d>(
     pool: &Pool,
     state: &RwLock<State>,
     detector: &'d Detector,
-    admitted: Admitted<'_>,
+    admitted: AdmittedCount<'_>,
 ) -> Vec<Reading<'d>> {
     let members = pool.members();
     let state = state.read();

@@ -129,7 +129,7 @@ impl Client {
             Poll::Pending => State::Opening(opening),
         };
         Ok(Exchange {
-            sender: Sender(Outgoing::Remote { queue: outgoing, first: true, client: self.clone() }),
+            sender: Sender(EventSink::Remote { queue: outgoing, first: true, client: self.clone() }),
             receiver: Receiver(Replies::Remote(RemoteReplies {
                 state,
                 broken,
@@ -287,7 +287,7 @@ impl Exchange {
     pub fn in_process(processor: &impl Processor, name: impl Into<Arc<str>>) -> Result<Self, ClientError> {
         let stream = LocalStream::open(processor, name.into())?;
         Ok(Self {
-            sender: Sender(Outgoing::Local(Arc::clone(&stream))),
+            sender: Sender(EventSink::Local(Arc::clone(&stream))),
             receiver: Receiver(Replies::Local(stream)),
         })
     }
@@ -309,9 +309,9 @@ impl Exchange {
 }
 
 /// The sending half. Dropping it ends the stream in this direction, which a processor treats as the end of the request.
-pub struct Sender(Outgoing);
+pub struct Sender(EventSink);
 
-enum Outgoing {
+enum EventSink {
     Remote { queue: mpsc::Sender<ProcessingRequest>, first: bool, client: Client },
     Local(Arc<LocalStream>),
 }
@@ -327,7 +327,7 @@ impl Sender {
     /// until it is sent. Fails like [`Sender::send`].
     pub async fn send_next(&mut self, next: &mut Option<Incoming>) -> Result<(), ClientError> {
         match &mut self.0 {
-            Outgoing::Remote { queue, first, client } => {
+            EventSink::Remote { queue, first, client } => {
                 let permit = queue.reserve().await.map_err(|_| ClientError::Broken {
                     target: client.inner.target.to_string(),
                     source: "the stream has ended".into(),
@@ -337,7 +337,7 @@ impl Sender {
                 }
                 Ok(())
             }
-            Outgoing::Local(stream) => next.take().map_or(Ok(()), |event| stream.send(event)),
+            EventSink::Local(stream) => next.take().map_or(Ok(()), |event| stream.send(event)),
         }
     }
 }

@@ -49,17 +49,9 @@ pub mod names {
     pub const SUBSET_NAMESPACE: &str = "envoy.lb.subset_hint";
     /// Header of an error answer that says why a request was dropped.
     pub const DROPPED_REASON: &str = "x-llm-d-request-dropped-reason";
-    /// Request headers that determine which servers a request goes to. Only a picker may set them: a proxy removes them from
+    /// Request headers that determine which endpoint a request goes to. Only a picker may set them: a proxy removes them from
     /// client requests.
-    pub const STEERING: [&str; 7] = [
-        DESTINATION,
-        DESTINATION_SUBSET,
-        DESTINATION_SERVED,
-        "x-prefiller-host-port",
-        "x-encoder-hosts-ports",
-        "x-data-parallel-host-port",
-        "x-kv-cache-source-host-port",
-    ];
+    pub const STEERING: [&str; 3] = [DESTINATION, DESTINATION_SUBSET, DESTINATION_SERVED];
 }
 
 #[cfg(test)]

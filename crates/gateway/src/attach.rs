@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use k8s_openapi::{api::core::v1, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use longboat_accept::host_matches;
-use longboat_api::foreign::{
-    gateway::Gateway,
-    gatewayclass::{GatewayClass, GatewayClassSpec},
-    httproute::HTTPRoute,
-    reference::ParentReference,
+use longboat_api::{
+    foreign::{
+        gateway::Gateway,
+        gatewayclass::{GatewayClass, GatewayClassSpec},
+        httproute::HTTPRoute,
+        reference::ParentReference,
+    },
+    labels::NAMESPACE_NAME,
 };
 use longboat_key::{Key, Name, Namespace};
 
@@ -16,7 +19,7 @@ use crate::{
     CONTROLLER_NAME, RoutingInputs,
     grants::GATEWAY_GROUP,
     listeners::{self, Listener, ServedGateway},
-    namespaces::{self, NAME_LABEL},
+    namespaces,
     ports::Ports,
     problem::Problem,
 };
@@ -45,7 +48,7 @@ pub fn attachment_problem(
     let mut namespace = namespace.cloned().unwrap_or_default();
     let name = route.metadata.namespace.clone().unwrap_or_default();
     // The API server gives each namespace this label.
-    namespace.metadata.labels.get_or_insert_default().insert(NAME_LABEL.to_owned(), name.clone());
+    namespace.metadata.labels.get_or_insert_default().insert(NAMESPACE_NAME.to_owned(), name.clone());
     namespace.metadata.name = Some(name);
     let mut class = GatewayClass {
         metadata: ObjectMeta::default(),

@@ -42,19 +42,19 @@ labels! {
 
 /// Something that is counted as long as it exists.
 #[derive(Debug)]
-pub(crate) struct Running(Gauge);
+pub(crate) struct RunningGuard(Gauge);
 
 // === impl Metrics ===
 
 impl Metrics {
     /// Counts a connection until the result is dropped.
-    pub(crate) fn connection(&self) -> Running {
-        Running::new(&self.connections)
+    pub(crate) fn connection(&self) -> RunningGuard {
+        RunningGuard::new(&self.connections)
     }
 
     /// Counts a request until the result is dropped.
-    pub(crate) fn request(&self) -> Running {
-        Running::new(&self.running)
+    pub(crate) fn request(&self) -> RunningGuard {
+        RunningGuard::new(&self.running)
     }
 
     /// Counts the head of a response.
@@ -82,16 +82,16 @@ impl Metrics {
     }
 }
 
-// === impl Running ===
+// === impl RunningGuard ===
 
-impl Running {
+impl RunningGuard {
     fn new(gauge: &Gauge) -> Self {
         gauge.inc();
         Self(gauge.clone())
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
         self.0.dec();
     }

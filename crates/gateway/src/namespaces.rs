@@ -3,18 +3,15 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use longboat_api::foreign::gateway::RouteNamespaces;
+use longboat_api::{foreign::gateway::RouteNamespaces, labels::NAMESPACE_NAME};
 use longboat_key::{Name, Namespace};
 
 use crate::{RoutingInputs, observed::selects};
 
-/// The label with the name of a namespace, which the API server sets.
-pub(crate) const NAME_LABEL: &str = "kubernetes.io/metadata.name";
-
 /// Leaves of a selector what can be decided of a namespace whose other labels are not known.
 pub(crate) fn keep_name(selector: &mut LabelSelector) {
-    selector.match_labels.get_or_insert_default().retain(|label, _| label == NAME_LABEL);
-    selector.match_expressions.get_or_insert_default().retain(|expression| expression.key == NAME_LABEL);
+    selector.match_labels.get_or_insert_default().retain(|label, _| label == NAMESPACE_NAME);
+    selector.match_expressions.get_or_insert_default().retain(|expression| expression.key == NAMESPACE_NAME);
 }
 
 /// Whether objects of namespace `other` are accepted by an object of namespace `own`. `default` applies if `from` is absent.

@@ -22,6 +22,7 @@ use longboat_api::{
         listenerset::ListenerSet, referencegrant::ReferenceGrant, scaledobject::ScaledObject,
     },
     labels::{NAME, PART_OF, PART_OF_VALUE, ROLE, role},
+    shared_picker::SERVICE_NAME,
     v1alpha2::LLMInferenceService,
 };
 use longboat_key::{Key, Name, Namespace};
@@ -223,7 +224,7 @@ pub(crate) fn service_of(metadata: &ObjectMeta) -> Option<Key> {
 }
 
 fn owned_by(slice: &EndpointSlice, service: &Key) -> bool {
-    let label = slice.metadata.labels.as_ref().and_then(|labels| labels.get("kubernetes.io/service-name"));
+    let label = slice.metadata.labels.as_ref().and_then(|labels| labels.get(SERVICE_NAME));
     Namespace::of(&slice.metadata) == service.namespace.as_deref()
         && label.is_some_and(|label| **label == *service.name)
 }

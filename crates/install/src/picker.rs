@@ -1,6 +1,6 @@
 //! The picker that pools share. Its objects are written by hand, in `deploy/picker`.
 
-use longboat_api::names::DEFAULT_SYSTEM_NAMESPACE;
+use longboat_api::{labels::NAMESPACE_NAME, names::DEFAULT_SYSTEM_NAMESPACE};
 use serde_json::{Value, json};
 
 use crate::{Values, metadata::label};
@@ -51,6 +51,6 @@ pub fn objects(namespace: &str, values: &Values) -> Result<Vec<Value>, serde_sap
 fn clients(values: &Values) -> Option<Value> {
     let clients = values.platform.settings.get("longboat")?.get("pickerClients")?;
     clients.as_array().filter(|clients| !clients.is_empty())?;
-    let expression = json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": clients});
+    let expression = json!({"key": NAMESPACE_NAME, "operator": "In", "values": clients});
     Some(json!([{"namespaceSelector": {"matchExpressions": [expression]}}]))
 }

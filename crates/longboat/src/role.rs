@@ -3,6 +3,7 @@
 use std::{ffi::OsStr, os::unix::process::CommandExt, path::Path, process::Command};
 
 use anyhow::{Context, bail};
+use longboat_accept::POD_ADDRESS_VARIABLE;
 use longboat_sim::Args as SimArgs;
 use tokio_util::sync::CancellationToken;
 
@@ -88,7 +89,7 @@ pub(crate) async fn sidecar(
     args.address = pod_address()
         .map(|address| {
             address.parse().with_context(|| {
-                format!("environment variable LONGBOAT_POD_IP is `{address}`: expected an IP address")
+                format!("environment variable {POD_ADDRESS_VARIABLE} is `{address}`: expected an IP address")
             })
         })
         .transpose()?;
@@ -108,7 +109,7 @@ fn on_pod_address(arguments: &[String]) -> Vec<String> {
 }
 
 fn pod_address() -> Option<String> {
-    std::env::var("LONGBOAT_POD_IP").ok().filter(|address| !address.is_empty())
+    std::env::var(POD_ADDRESS_VARIABLE).ok().filter(|address| !address.is_empty())
 }
 
 #[cfg(test)]

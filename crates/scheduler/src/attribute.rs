@@ -1,13 +1,12 @@
 //! Attributes of endpoints: numbers that the configuration takes from metrics pages (`customMetrics` of an engine).
 
+use longboat_api::picker_plugins::METRICS_EXTRACTOR;
+
 use crate::{endpoint::Metrics, error::ConfigError, parameters::Parameters};
 
 /// The name of an attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Attribute(String);
-
-/// The only plugin that produces attributes.
-const EXTRACTOR: &str = "core-metrics-extractor";
 
 /// Reads the two parameters that name an attribute. `field` is the name of the first parameter.
 pub(crate) fn read(
@@ -23,9 +22,10 @@ pub(crate) fn read(
         None if name.contains('/') => {
             Err(parameters.invalid(format!("{field} \"{name}\" has a slash: set its producer too")))
         }
-        None | Some(EXTRACTOR) => Ok(Attribute(name)),
-        Some(other) => Err(parameters
-            .invalid(format!("producer \"{other}\" is not supported: use the customMetrics of {EXTRACTOR}"))),
+        None | Some(METRICS_EXTRACTOR) => Ok(Attribute(name)),
+        Some(other) => Err(parameters.invalid(format!(
+            "producer \"{other}\" is not supported: use the customMetrics of {METRICS_EXTRACTOR}"
+        ))),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use longboat_api::picker_plugins::PREFIX_PRODUCER;
+
 use crate::{
     error::ConfigError,
     latency::LatencySettings,
@@ -42,10 +44,9 @@ pub(crate) struct Predictor {
     pub(crate) encoder_cache: Option<String>,
 }
 
-/// The name under which the default prefix producer is found.
-pub(crate) const DEFAULT_PREFIX: &str = "approx-prefix-cache-producer";
 /// The name of the default load producer.
 const DEFAULT_LOAD: &str = "inflight-load-producer";
+
 impl Builder {
     /// Adds a producer under the plugin's name, and returns its place.
     pub(crate) fn add(&mut self, parameters: &Parameters<'_>, producer: impl Producer) -> usize {
@@ -68,12 +69,12 @@ impl Builder {
         producer: Option<&str>,
         default: Settings,
     ) -> Result<usize, ConfigError> {
-        let wanted = producer.filter(|name| !name.is_empty()).unwrap_or(DEFAULT_PREFIX);
+        let wanted = producer.filter(|name| !name.is_empty()).unwrap_or(PREFIX_PRODUCER);
         let named = self.all::<PrefixSource>().find(|(_, name, _)| *name == wanted).map(|(place, ..)| place);
         if let Some(place) = named {
             return Ok(place);
         }
-        if wanted != DEFAULT_PREFIX {
+        if wanted != PREFIX_PRODUCER {
             return Err(self.missing_prefix(parameters.name, wanted));
         }
         // A declared producer with another name serves plugins that name no producer.
@@ -81,7 +82,7 @@ impl Builder {
             |(.., source): &(usize, &str, &PrefixSource)| matches!(source, PrefixSource::Guessed(_));
         let first = self.all().find(guessed).map(|(place, ..)| place);
         Ok(first.unwrap_or_else(|| {
-            self.add(&Parameters { name: DEFAULT_PREFIX, value: None }, PrefixSource::Guessed(default))
+            self.add(&Parameters { name: PREFIX_PRODUCER, value: None }, PrefixSource::Guessed(default))
         }))
     }
 

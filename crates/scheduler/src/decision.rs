@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use longboat_api::sidecar_headers;
+
 use crate::{
     endpoint::{Candidate, Metrics, Slot},
     finding::Finding,
@@ -11,10 +13,6 @@ use crate::{
 
 /// The profile whose target computes the prompt for another endpoint.
 pub(crate) const PREFILL: &str = "prefill";
-/// The header that tells the decode pod's sidecar which endpoint prefills.
-pub(crate) const PREFILL_HEADER: &str = "x-prefiller-host-port";
-/// The header that tells the sidecar which endpoints encode.
-pub(crate) const ENCODE_HEADER: &str = "x-encoder-hosts-ports";
 
 /// The result of one profile.
 #[derive(Debug, Clone)]
@@ -153,8 +151,11 @@ impl Decision {
     pub fn disaggregation(&self) -> Option<Disaggregation> {
         let set = |header: &str| self.set_headers.iter().any(|(name, _)| *name == header);
         // A handler that knows the stages sets or removes each of their headers.
-        let knows = set(PREFILL_HEADER) || self.remove_headers.contains(&PREFILL_HEADER);
-        knows.then(|| Disaggregation { prefill: set(PREFILL_HEADER), encode: set(ENCODE_HEADER) })
+        let knows = set(sidecar_headers::PREFILL) || self.remove_headers.contains(&sidecar_headers::PREFILL);
+        knows.then(|| Disaggregation {
+            prefill: set(sidecar_headers::PREFILL),
+            encode: set(sidecar_headers::ENCODE),
+        })
     }
 
     /// Returns the endpoint that decodes, and the endpoint that computes the prompt if a `prefill` profile ran.

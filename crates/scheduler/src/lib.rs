@@ -66,7 +66,6 @@ pub use error::{ConfigError, ScheduleError};
 pub use inflight::Reservation;
 pub use latency::{Features, LatencyObjective, LatencySettings};
 pub use media::{Media, Modality};
-pub use pairing::REVISION_LABEL;
 pub use precise::{EndpointEvents, EventSource, Holdings, IndexCounts, ListenForEvents, PreciseSettings};
 pub use producers::encoder_cache::lookup::EncoderLookup;
 pub use registry::{REFUSED, known_types};

@@ -15,6 +15,7 @@ use kube::{
     api::{ApiResource, DynamicObject, GroupVersionKind, ListParams},
     runtime::watcher::{self, Event},
 };
+use longboat_api::groups;
 use longboat_key::Namespace;
 use longboat_watch::{Events, Selection, Watched, has_code, text_of_watch};
 use parking_lot::RwLock;
@@ -62,8 +63,7 @@ impl Allowlist {
 }
 
 /// The API groups that have had InferencePools, newest first, each with its version.
-const GROUPS: [(&str, &str); 2] =
-    [("inference.networking.k8s.io", "v1"), ("inference.networking.x-k8s.io", "v1alpha2")];
+const GROUPS: [(&str, &str); 2] = [(groups::POOL, "v1"), (groups::OLD_POOL, "v1alpha2")];
 
 /// Returns the pool in the configured group, or in the other group if the cluster serves only that one. A pool keeps its name
 /// and its pods when it moves to the other group.
@@ -262,7 +262,7 @@ fn ports(pool: &Value) -> Ports {
 /// Returns the pool's selector. In the older group, the selector has no `matchLabels`.
 fn selector(group: &str, pool: &Value) -> Option<String> {
     let selector = pool.get("spec")?.get("selector")?;
-    let labels = if group == "inference.networking.k8s.io" { selector.get("matchLabels")? } else { selector };
+    let labels = if group == groups::POOL { selector.get("matchLabels")? } else { selector };
     let labels: Vec<String> = labels
         .as_object()?
         .iter()

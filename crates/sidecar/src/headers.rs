@@ -3,16 +3,17 @@
 use std::net::SocketAddr;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
+use longboat_api::sidecar_headers;
 use uuid::Uuid;
 
 /// The endpoints that may compute the prompt.
-pub(crate) const PREFILLER: HeaderName = HeaderName::from_static("x-prefiller-host-port");
+pub(crate) const PREFILLER: HeaderName = HeaderName::from_static(sidecar_headers::PREFILL);
 /// The engine of this pod that decodes.
-pub(crate) const RANK: HeaderName = HeaderName::from_static("x-data-parallel-host-port");
+pub(crate) const RANK: HeaderName = HeaderName::from_static(sidecar_headers::RANK);
 /// The endpoints that encode images, videos and audio.
-pub(crate) const ENCODERS: HeaderName = HeaderName::from_static("x-encoder-hosts-ports");
+pub(crate) const ENCODERS: HeaderName = HeaderName::from_static(sidecar_headers::ENCODE);
 /// An engine that has cached a part of the prompt.
-pub(crate) const SOURCE: HeaderName = HeaderName::from_static("x-kv-cache-source-host-port");
+pub(crate) const SOURCE: HeaderName = HeaderName::from_static(sidecar_headers::CACHE_SOURCE);
 /// The rank that takes the request, if the ranks of an engine share a port.
 pub(crate) const ENGINE_RANK: HeaderName = HeaderName::from_static("x-data-parallel-rank");
 /// The id of the request, which is the same for both engines.

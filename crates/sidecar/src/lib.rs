@@ -22,6 +22,7 @@ mod model_fields;
 mod object;
 mod pieces;
 mod proxy;
+mod refusal;
 mod rewrite;
 mod runtime;
 mod server;
@@ -31,8 +32,9 @@ mod upload;
 mod upstream;
 mod usage;
 
-pub use args::{Args, MoriioArgs, expanded, refusal};
+pub use args::{Args, MoriioArgs, expanded};
 pub use error::Error;
+pub use refusal::refusal;
 pub use runtime::runtime;
 pub use server::run;
 

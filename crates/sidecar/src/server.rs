@@ -34,7 +34,7 @@ use crate::{
     error::Error,
     headers,
     proxy::Proxy,
-    settings::{Serving, Settings},
+    settings::{ServerTls, Settings},
 };
 
 const ALPN: &[&[u8]] = &[b"h2", b"http/1.1"];
@@ -123,8 +123,8 @@ async fn server_config(
     shutdown: &CancellationToken,
 ) -> Result<Option<Arc<ServerConfig>>, Error> {
     Ok(Some(match &settings.serving {
-        Serving::Plain => return Ok(None),
-        Serving::SelfSigned => {
+        ServerTls::Plain => return Ok(None),
+        ServerTls::SelfSigned => {
             let pair = longboat_tls::self_signed(&LeafRequest {
                 common_name: "routing-sidecar".into(),
                 dns_names: vec!["localhost".into()],
@@ -133,7 +133,7 @@ async fn server_config(
             })?;
             longboat_tls::server_config(&pair, ALPN)?
         }
-        Serving::Folder(folder) => {
+        ServerTls::Folder(folder) => {
             let options = longboat_tls::ServerOptions::with_alpn(ALPN);
             ReloadingConfig::watch(folder, &options, shutdown.child_token()).await?.config()
         }

@@ -2,10 +2,10 @@
 
 use super::plugins;
 use super::row::{Row, Site};
-use crate::labels;
 use crate::names::MAIN_CONTAINER;
 use crate::v1alpha2::{RouterSpec, SchedulerSpec};
 use crate::{foreign::httproute::HTTPRouteRule, picker_config::plugin_types};
+use crate::{labels, picker_plugins};
 
 pub(super) const ROWS: &[Row] = &[
     Row::acts("router.route.http.refs[].name", "the HTTPRoutes that lead to the service"),
@@ -84,10 +84,10 @@ pub(super) const ROWS: &[Row] = &[
 
 /// Names in the picker's configuration that were replaced, and by what.
 const ALIASES: [(&str, &str); 4] = [
-    ("prefill-header-handler", "disagg-headers-handler"),
-    ("pd-profile-handler", "disagg-profile-handler"),
-    ("model-server-protocol-metrics", "core-metrics-extractor"),
-    ("precise-prefix-cache-scorer", "precise-prefix-cache-producer with prefix-cache-scorer"),
+    (picker_plugins::PREFILL_HEADER_HANDLER, picker_plugins::DISAGG_HEADERS_HANDLER),
+    (picker_plugins::PD_HANDLER, picker_plugins::DISAGG_HANDLER),
+    (picker_plugins::OLD_METRICS_EXTRACTOR, picker_plugins::METRICS_EXTRACTOR),
+    (picker_plugins::PRECISE_SCORER, "precise-prefix-cache-producer with prefix-cache-scorer"),
 ];
 
 /// The flags with which a picker takes its configuration.

@@ -1,6 +1,7 @@
 //! POST of an object.
 
 use jiff::Timestamp;
+use longboat_key::names::GENERATED_ALPHABET;
 use rand::Rng;
 use serde_json::{Value, json};
 
@@ -19,8 +20,6 @@ use crate::{
 };
 
 const NAMESPACES: &str = "/namespaces";
-/// Characters of generated names. Without vowels, they do not form words.
-const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// How many suffixes to try if a generated name is taken.
 const MAX_ATTEMPTS: usize = 8;
 
@@ -241,5 +240,5 @@ fn stamp(resource: &Resource, value: &mut Value) {
 
 fn suffix() -> String {
     let mut random = rand::rng();
-    (0..5).map(|_| char::from(SUFFIX[random.random_range(0..SUFFIX.len())])).collect()
+    (0..5).map(|_| char::from(GENERATED_ALPHABET[random.random_range(0..GENERATED_ALPHABET.len())])).collect()
 }

@@ -1,6 +1,6 @@
 //! Stores keys and values in blocks of tokens.
 
-use super::Block;
+use super::blocks::Block;
 use crate::transfer::Shape;
 
 /// The blocks of a sequence, in the order of its tokens.

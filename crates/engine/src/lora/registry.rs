@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use longboat_serving::Adapter as Card;
 use parking_lot::Mutex;
 
-use super::Adapter;
+use super::adapter::Adapter;
 use crate::{LoadError, model::Config};
 
 /// The most adapters that are loaded at once.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use parking_lot::Mutex;
 
-use super::Adapter;
+use super::adapter::Adapter;
 
 /// The numbers of waiting and of running sequences for each adapter.
 #[derive(Default)]

@@ -1,6 +1,6 @@
 //! The text of an answer as it grows token by token.
 
-use super::Tokenizer;
+use super::tokenizer::Tokenizer;
 
 /// Stands for bytes of an incomplete character, which the next token may complete.
 const INCOMPLETE: char = '\u{fffd}';

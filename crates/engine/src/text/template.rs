@@ -7,9 +7,9 @@ use minijinja::Environment;
 use serde_json::json;
 
 use super::{
-    Tokenizer,
     conversation::{Conversation, RenderResult, compiled},
     template_process::TemplateProcess,
+    tokenizer::Tokenizer,
 };
 use crate::{
     LoadError,

@@ -13,8 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use xxhash_rust::xxh64::xxh64;
 
 use super::{
-    Settings,
-    config::OnFailure,
+    config::{OnFailure, Settings},
     fetch::{FetchError, FetchSpec, FetchedBlocks, fetch},
     serve::Host,
     shelf::{Name, Shelf},

@@ -59,7 +59,7 @@ impl MediaList {
     fn parts(&mut self, content: Option<&RawValue>, nested: bool) {
         each(content, |part| {
             let Some(part) = object::<Part<'_>>(part) else { return };
-            let kind = part.kind.map(RawValue::get);
+            let kind = part.r#type.map(RawValue::get);
             self.asset(Modality::Image, part.image_url);
             self.asset(Modality::Video, part.video_url);
             self.asset(Modality::Audio, part.audio_url);
@@ -129,52 +129,22 @@ fn object<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
     raw.get().starts_with('{').then(|| serde_json::from_str(raw.get()).ok()).flatten()
 }
 
-#[derive(Deserialize)]
-struct Top<'a> {
-    #[serde(borrow)]
-    messages: Option<&'a RawValue>,
-    #[serde(borrow)]
-    input: Option<&'a RawValue>,
-    #[serde(borrow)]
-    features: Option<&'a RawValue>,
+/// Objects whose fields are read only where they are needed.
+macro_rules! objects {
+    ($($name:ident { $($field:ident),* })*) => {$(
+        #[derive(Deserialize)]
+        struct $name<'a> {
+            $(#[serde(borrow)] $field: Option<&'a RawValue>,)*
+        }
+    )*};
 }
 
-#[derive(Deserialize)]
-struct Message<'a> {
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Part<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Option<&'a RawValue>,
-    #[serde(borrow)]
-    image_url: Option<&'a RawValue>,
-    #[serde(borrow)]
-    video_url: Option<&'a RawValue>,
-    #[serde(borrow)]
-    audio_url: Option<&'a RawValue>,
-    #[serde(borrow)]
-    input_audio: Option<&'a RawValue>,
-    #[serde(borrow)]
-    source: Option<&'a RawValue>,
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Asset<'a> {
-    #[serde(borrow)]
-    url: Option<&'a RawValue>,
-    #[serde(borrow)]
-    data: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Features<'a> {
-    #[serde(borrow)]
-    mm_hashes: Option<&'a RawValue>,
+objects! {
+    Top { messages, input, features }
+    Message { content }
+    Part { r#type, image_url, video_url, audio_url, input_audio, source, content }
+    Asset { url, data }
+    Features { mm_hashes }
 }
 
 /// The lists by modality. A modality may occur several times.

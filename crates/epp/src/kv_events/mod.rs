@@ -23,7 +23,7 @@ mod publisher;
 pub(crate) use listen::EventListener;
 pub(crate) use models::Models;
 pub(crate) use publisher::Pace;
-use publisher::{Publisher, Shared};
+use publisher::{Publisher, SharedState};
 
 /// The most replays at once over all endpoints. One replay contains all events that an engine remembers.
 const MAX_REPLAYS: usize = 8;
@@ -61,7 +61,7 @@ pub(crate) async fn follow(
         });
         for member in members.iter().filter(|member| followed(member)) {
             if !running.iter().any(|(known, _)| known.is_same(member)) {
-                let shared = Shared {
+                let shared = SharedState {
                     holdings: Arc::clone(&holdings),
                     models: Arc::clone(&models),
                     replays: Arc::clone(&replays),

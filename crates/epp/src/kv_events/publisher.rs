@@ -52,7 +52,7 @@ impl Default for Pace {
 }
 
 /// The state that all publishers of a pool share.
-pub(super) struct Shared {
+pub(super) struct SharedState {
     pub(super) holdings: Arc<Holdings>,
     /// Finds the model that an endpoint serves.
     pub(super) models: Arc<Models>,
@@ -92,7 +92,7 @@ pub(super) struct Publisher {
 impl Publisher {
     pub(super) fn new(
         member: Arc<Member>,
-        Shared { holdings, models, replays, pace }: Shared,
+        SharedState { holdings, models, replays, pace }: SharedState,
         source: &EndpointEvents,
         core: Arc<Core>,
     ) -> Self {

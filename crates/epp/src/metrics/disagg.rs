@@ -1,5 +1,6 @@
 //! Counts the stages of requests: whether the answering endpoint computes the prompt, or another endpoint does so first.
 
+use longboat_api::picker_plugins::PD_HANDLER;
 use longboat_metrics::labels;
 use longboat_scheduler::{Disaggregation, Handler};
 use prometheus_client::{
@@ -28,9 +29,6 @@ pub(crate) struct DisaggMetrics {
     pairs: Decisions,
 }
 
-/// The plugin type of the handler of earlier routers.
-const PAIR: &str = "pd-profile-handler";
-
 impl DisaggMetrics {
     /// Registers the series.
     pub(super) fn new(registry: &mut Registry) -> Self {
@@ -45,7 +43,7 @@ impl DisaggMetrics {
 
     /// Counts the decision of a handler about a request for this model.
     pub(crate) fn decided(&self, handler: &Handler, model: &str, stages: Disaggregation) {
-        let decisions = if handler.plugin_type == PAIR { &self.pairs } else { &self.all };
+        let decisions = if handler.plugin_type == PD_HANDLER { &self.pairs } else { &self.all };
         let decision_type = match (stages.encode, stages.prefill) {
             (false, false) => "decode-only",
             (false, true) => "prefill-decode",

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use longboat_api::picker_plugins::ENCODER_CACHE_PRODUCER;
 use longboat_metrics::{Buckets, Histograms, labels, metrics};
 use longboat_scheduler::{EncoderLookup, Media, Snapshot};
 use prometheus_client::metrics::{counter::Counter, family::Family};
 
 use super::{buckets::RATIO, per_endpoint::PerEndpoint};
-
-const TYPE: &str = "mm-embeddings-cache-producer";
 
 labels! {
     struct QueryLabels { plugin_type: &'static str, plugin_name: String, modality: &'static str }
@@ -47,17 +46,22 @@ impl EncoderCacheMetrics {
             let plugin_name = lookup.plugin.to_string();
             for item in media {
                 let modality = item.modality.name();
-                let labels = QueryLabels { plugin_type: TYPE, plugin_name: plugin_name.clone(), modality };
+                let labels = QueryLabels {
+                    plugin_type: ENCODER_CACHE_PRODUCER,
+                    plugin_name: plugin_name.clone(),
+                    modality,
+                };
                 self.queries.get_or_create(&labels).inc();
             }
-            let labels = PluginLabels { plugin_type: TYPE, plugin_name: plugin_name.clone() };
+            let labels =
+                PluginLabels { plugin_type: ENCODER_CACHE_PRODUCER, plugin_name: plugin_name.clone() };
             let ratios = self.ratios.get_or_create(&labels);
             for (has, candidate) in lookup.candidates().zip(candidates) {
                 let mut hits = 0_u32;
                 for (_, item) in has.iter().zip(media).filter(|(has, _)| **has) {
                     hits += 1;
                     let labels = HitLabels {
-                        plugin_type: TYPE,
+                        plugin_type: ENCODER_CACHE_PRODUCER,
                         plugin_name: plugin_name.clone(),
                         pod: candidate.endpoint.full_name(),
                         modality: item.modality.name(),

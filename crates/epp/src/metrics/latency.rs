@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use longboat_api::picker_plugins::LATENCY_PRODUCER;
 use longboat_metrics::{Buckets, Decimal, Histograms, labels, metrics};
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -13,9 +14,6 @@ use super::{
     buckets::{LATENCY, PREDICTING, TOKEN},
     labels::{Models, RequestLabels},
 };
-
-/// The plugin type of the producer, for the label.
-const TYPE: &str = "predicted-latency-producer";
 
 labels! {
     struct PluginLabels { plugin_name: String, plugin_type: &'static str, #[prometheus(flatten)] models: Models }
@@ -157,7 +155,11 @@ impl LatencyMetrics {
 }
 
 fn of_plugin(plugin: &str, labels: &RequestLabels) -> PluginLabels {
-    PluginLabels { plugin_name: plugin.to_owned(), plugin_type: TYPE, models: labels.models.clone() }
+    PluginLabels {
+        plugin_name: plugin.to_owned(),
+        plugin_type: LATENCY_PRODUCER,
+        models: labels.models.clone(),
+    }
 }
 
 fn typed(plugin: &str, labels: &RequestLabels, name: &'static str) -> PluginTypeLabels {

@@ -1,7 +1,7 @@
 //! Metrics of flow control that are computed at each scrape: the used share of each limit, endpoints with stale metrics, and
 //! the service of flows.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, hash::Hash, sync::Arc};
 
 use longboat_metrics::{Decimal, labels, metrics};
 use longboat_scheduler::flow::{FlowService, Share, Shares};
@@ -48,29 +48,16 @@ metrics! {
 impl LimitMetrics {
     /// Sets the used share of each limit.
     pub(super) fn shares(&self, shares: &Shares) {
-        let set = |share: Option<f64>, gauge: &dyn Fn(f64)| {
-            if let Some(share) = share {
-                gauge(share);
-            }
-        };
         self.requests.clear();
         self.bytes.clear();
         for (priority, Share { requests, bytes }) in &shares.bands {
             let labels = BandLabels { priority: (*priority).into(), inference_pool: self.pool.clone() };
-            set(*requests, &|share| {
-                self.requests.get_or_create(&labels).set(share);
-            });
-            set(*bytes, &|share| {
-                self.bytes.get_or_create(&labels).set(share);
-            });
+            set(&self.requests, &labels, *requests);
+            set(&self.bytes, &labels, *bytes);
         }
         let labels = PoolLabels { inference_pool: self.pool.clone() };
-        set(shares.all.requests, &|share| {
-            self.all_requests.get_or_create(&labels).set(share);
-        });
-        set(shares.all.bytes, &|share| {
-            self.all_bytes.get_or_create(&labels).set(share);
-        });
+        set(&self.all_requests, &labels, shares.all.requests);
+        set(&self.all_bytes, &labels, shares.all.bytes);
     }
 
     /// Sets the number of endpoints without recent metrics.
@@ -104,6 +91,13 @@ impl LimitMetrics {
         }
         let index = if squares > 0.0 { sum * sum / (float(flows.len() as u64) * squares) } else { 1.0 };
         self.fairness.get_or_create(&[]).set(index);
+    }
+}
+
+/// Sets a gauge, if there is a limit.
+fn set<L: Clone + Hash + Eq>(gauges: &Family<L, Decimal>, labels: &L, share: Option<f64>) {
+    if let Some(share) = share {
+        gauges.get_or_create(labels).set(share);
     }
 }
 

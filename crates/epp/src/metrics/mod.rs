@@ -21,6 +21,7 @@ mod stream;
 
 use std::{collections::HashSet, time::Duration};
 
+use longboat_api::picker_plugins::METRICS_EXTRACTOR;
 use longboat_metrics::{Buckets, Decimal, Histograms, metrics};
 use longboat_scheduler::Scheduler;
 use parking_lot::Mutex;
@@ -327,7 +328,7 @@ impl PickerMetrics {
             .extract_errors
             .get_or_create(&ExtractorLabels {
                 source_type: "metrics-data-source",
-                extractor_type: "core-metrics-extractor",
+                extractor_type: METRICS_EXTRACTOR,
             })
             .inc();
     }

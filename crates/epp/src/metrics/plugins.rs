@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use longboat_api::picker_plugins;
 use longboat_metrics::{Buckets, labels};
 use longboat_scheduler::{Role, Scheduler, Stopwatch, config::Parser};
 use prometheus_client::{
@@ -61,9 +62,9 @@ impl Work {
             Self::ReadResponse(parser) => {
                 (PARSERS + parser as usize, "ResponseParsing", [parser.plugin_type(); 2])
             }
-            Self::Tokens => (2 * PARSERS, "DataProducer", ["token-producer", "tokenizer"]),
+            Self::Tokens => (2 * PARSERS, "DataProducer", [picker_plugins::TOKEN_PRODUCER, "tokenizer"]),
             Self::Burst => (2 * PARSERS + 1, "DataProducer", ["burst-prefix-cache-producer"; 2]),
-            Self::Prediction => (2 * PARSERS + 2, "DataProducer", ["predicted-latency-producer"; 2]),
+            Self::Prediction => (2 * PARSERS + 2, "DataProducer", [picker_plugins::LATENCY_PRODUCER; 2]),
         }
     }
 }

@@ -76,14 +76,14 @@ pub(crate) struct TraceLine {
 /// Requests of a trace, and the thread that writes them.
 #[derive(Debug)]
 pub(crate) struct RequestTrace {
-    shared: Arc<Shared>,
+    shared: Arc<SharedBuffer>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// The place of a request in the trace. If it is dropped before the request has ended, the trace leaves the request out.
 #[derive(Debug)]
 pub(crate) struct TraceEntry {
-    shared: Arc<Shared>,
+    shared: Arc<SharedBuffer>,
     number: u64,
     model: String,
     /// The events of a stream so far, which are counted because the response may have no usage.
@@ -92,15 +92,15 @@ pub(crate) struct TraceEntry {
 }
 
 #[derive(Debug)]
-struct Shared {
-    held: Mutex<Held>,
+struct SharedBuffer {
+    held: Mutex<TraceBuffer>,
     /// Lines can be written, or the trace is closed.
     changed: Condvar,
     hasher: RandomState,
 }
 
 #[derive(Debug)]
-struct Held {
+struct TraceBuffer {
     /// The number of the first of `entries`.
     first: u64,
     /// By arrival.
@@ -127,7 +127,7 @@ enum Entry {
 impl RequestTrace {
     /// Starts to write to this file.
     pub(crate) fn start(file: TraceFile) -> std::io::Result<Self> {
-        let held = Held {
+        let held = TraceBuffer {
             first: 0,
             entries: VecDeque::new(),
             ready: Vec::new(),
@@ -136,8 +136,11 @@ impl RequestTrace {
             left_out: 0,
             is_closed: false,
         };
-        let shared =
-            Arc::new(Shared { held: Mutex::new(held), changed: Condvar::new(), hasher: RandomState::new() });
+        let shared = Arc::new(SharedBuffer {
+            held: Mutex::new(held),
+            changed: Condvar::new(),
+            hasher: RandomState::new(),
+        });
         let writer = Arc::clone(&shared);
         let thread =
             std::thread::Builder::new().name("trace".to_owned()).spawn(move || writer.write(file))?;
@@ -259,9 +262,9 @@ impl Drop for TraceEntry {
     }
 }
 
-// === impl Held ===
+// === impl TraceBuffer ===
 
-impl Held {
+impl TraceBuffer {
     /// The place of a request in `entries`. `None` if it was removed already.
     fn index(&self, number: u64) -> Option<usize> {
         usize::try_from(number.checked_sub(self.first)?).ok()
@@ -286,9 +289,9 @@ impl Held {
     }
 }
 
-// === impl Shared ===
+// === impl SharedBuffer ===
 
-impl Shared {
+impl SharedBuffer {
     /// Returns the numbers of the blocks of a prompt. The number of a block depends on the blocks before it.
     fn blocks(&self, prompts: &[Prompt]) -> Vec<u64> {
         let blocks = prompts.iter().flat_map(|prompt| prompt.bytes.chunks_exact(BLOCK_BYTES));

@@ -2,6 +2,7 @@
 
 use std::{net::IpAddr, ops::RangeInclusive, time::Duration};
 
+use longboat_accept::POD_ADDRESS_VARIABLE;
 use longboat_key::Namespace;
 use longboat_quantity::duration;
 use longboat_scheduler::quantity;
@@ -21,7 +22,7 @@ pub struct SharedArgs {
     pub pod_namespace: Namespace,
 
     /// Address of this pod, at which gateways call it.
-    #[arg(long, env = "LONGBOAT_POD_IP", value_name = "ADDRESS")]
+    #[arg(long, env = POD_ADDRESS_VARIABLE, value_name = "ADDRESS")]
     pub pod_ip: IpAddr,
 
     /// Label selector of the pods that are replicas of this one.

@@ -12,15 +12,15 @@ use longboat_key::Key;
 use tokio::time::Instant;
 
 use super::{
-    limits::{Allowed, Refusals},
+    limits::{PoolLimits, Refusals},
     marked::Picker,
-    plan::Hosted,
+    plan::HostedPool,
     ports::{Port, PortSettings},
 };
 use crate::host::{Host, LocalPickers, PickerSpec};
 
 /// Runs the pickers, and opens and closes their ports.
-pub(super) struct Hosting {
+pub(super) struct PoolHost {
     settings: PortSettings,
     close_delay: Duration,
     /// The most bytes of requests of a pool whose flags do not ask for less.
@@ -41,9 +41,9 @@ struct Pool {
     refusals: Refusals,
 }
 
-// === impl Hosting ===
+// === impl PoolHost ===
 
-impl Hosting {
+impl PoolHost {
     pub(super) fn new(
         client: Client,
         local: Arc<LocalPickers>,
@@ -56,13 +56,14 @@ impl Hosting {
     }
 
     /// The pools whose pickers run.
-    pub(super) fn hosted(&self) -> BTreeMap<Key, Hosted> {
+    pub(super) fn hosted(&self) -> BTreeMap<Key, HostedPool> {
         let now = Instant::now();
         let hosted = self.pools.iter().map(|(name, pool)| {
             let local = self.local.of(name);
             let bytes = pool.picker.port.bytes;
-            let allowed = Allowed { requests: self.settings.streams, bytes, own_bytes: bytes < self.bytes };
-            let hosted = Hosted {
+            let allowed =
+                PoolLimits { requests: self.settings.streams, bytes, own_bytes: bytes < self.bytes };
+            let hosted = HostedPool {
                 picker: pool.picker.clone(),
                 port: pool.port.as_ref().map(|port| port.number),
                 serving: local.iter().any(|picker| picker.running().is_some()),

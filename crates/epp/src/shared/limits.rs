@@ -13,7 +13,7 @@ pub(super) const LIMITS: [&str; 2] = ["requests", "bytes"];
 
 /// What a pool may use.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Allowed {
+pub(super) struct PoolLimits {
     pub(super) requests: usize,
     pub(super) bytes: usize,
     /// Whether a flag of the service's picker asks for these bytes, and not the shared picker's.
@@ -53,8 +53,8 @@ impl Refusals {
     }
 
     /// Returns the limits that the pool has met lately. The text is the same as long as the limits are.
-    pub(super) fn reported(&self, allowed: Allowed, now: Instant) -> Option<String> {
-        let Allowed { requests, bytes, own_bytes } = allowed;
+    pub(super) fn reported(&self, allowed: PoolLimits, now: Instant) -> Option<String> {
+        let PoolLimits { requests, bytes, own_bytes } = allowed;
         let bytes_flag = if own_bytes {
             "--max-request-bytes-in-flight of the service's picker"
         } else {
@@ -81,7 +81,7 @@ mod tests {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut refusals = Refusals::default();
-        let allowed = Allowed { requests: 8, bytes: 1024, own_bytes: false };
+        let allowed = PoolLimits { requests: 8, bytes: 1024, own_bytes: false };
         assert_eq!(refusals.reported(allowed, start), None);
 
         refusals.add([2, 0], at(0));
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(refusals.reported(allowed, at(650)), None);
         assert_eq!(refusals.totals(), [2, 6]);
 
-        let own = Allowed { own_bytes: true, ..allowed };
+        let own = PoolLimits { own_bytes: true, ..allowed };
         let of_service =
             "1024 bytes of requests in memory (flag --max-request-bytes-in-flight of the service's picker)";
         assert_eq!(refusals.reported(own, at(649)), Some(of_service.to_owned()));

@@ -41,7 +41,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::args::SharedArgs;
 use self::{
-    hosting::Hosting,
+    hosting::PoolHost,
     marked::{MarkedDeployment, PoolLimit},
     monitoring::{Monitoring, PoolRefusals, Readiness, ServiceNames},
     plan::{ReplicaView, Step, step},
@@ -102,7 +102,7 @@ pub async fn run(args: SharedArgs, client: Client, shutdown: CancellationToken) 
         streams: args.max_pool_requests,
         grace: args.drain_timeout,
     };
-    let mut hosting = Hosting::new(client.clone(), local, settings, args.close_delay(), args.max_pool_bytes);
+    let mut hosting = PoolHost::new(client.clone(), local, settings, args.close_delay(), args.max_pool_bytes);
     let mut cluster = Cluster::watch(&client, &args);
     let mut writes_failed = false;
     let mut leaving: Option<Instant> = None;

@@ -25,7 +25,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    SharedArgs,
+    args::SharedArgs,
     page::{PoolLabels, merged, refusals_page},
 };
 use crate::{

@@ -32,12 +32,12 @@ pub(super) struct ReplicaView<'a> {
     /// The slices of the shared picker.
     pub(super) slices: &'a BTreeMap<Key, EndpointSlice>,
     /// What this replica hosts, by pool.
-    pub(super) hosted: &'a BTreeMap<Key, Hosted>,
+    pub(super) hosted: &'a BTreeMap<Key, HostedPool>,
 }
 
 /// A pool for which this replica picks, or is to pick.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Hosted {
+pub(super) struct HostedPool {
     pub(super) picker: Picker,
     /// Where it is reached. `None` if its port is not open.
     pub(super) port: Option<u16>,
@@ -116,7 +116,7 @@ pub(super) fn step(view: &ReplicaView<'_>) -> Step {
 fn desired(
     view: &ReplicaView<'_>,
     marked: &MarkedDeployment,
-    hosted: Option<&Hosted>,
+    hosted: Option<&HostedPool>,
     current: &SliceState,
     is_over: bool,
 ) -> SliceState {
@@ -140,12 +140,12 @@ fn desired(
     }
 }
 
-fn place(view: &ReplicaView<'_>, hosted: &Hosted) -> Option<Place> {
+fn place(view: &ReplicaView<'_>, hosted: &HostedPool) -> Option<Place> {
     Some(Place { address: view.own.1, port: hosted.port? })
 }
 
 /// What this replica hosts where a slice says.
-fn of_slice<'a>(view: &ReplicaView<'a>, state: &SliceState) -> Option<&'a Hosted> {
+fn of_slice<'a>(view: &ReplicaView<'a>, state: &SliceState) -> Option<&'a HostedPool> {
     let named = state.place?;
     view.hosted.values().find(|hosted| place(view, hosted) == Some(named))
 }

@@ -11,7 +11,7 @@ struct World {
     ending: BTreeSet<IpAddr>,
     marked: BTreeMap<Key, MarkedDeployment>,
     slices: BTreeMap<Key, EndpointSlice>,
-    hosted: BTreeMap<Key, Hosted>,
+    hosted: BTreeMap<Key, HostedPool>,
     own: &'static str,
     other: &'static str,
 }
@@ -58,7 +58,7 @@ impl World {
     }
 
     fn host(&mut self, picker: Picker, serving: bool) {
-        let hosted = Hosted { port: Some(20_001), serving, problem: None, limit: None, picker };
+        let hosted = HostedPool { port: Some(20_001), serving, problem: None, limit: None, picker };
         self.hosted.insert(hosted.picker.spec.pool.clone(), hosted);
     }
 

@@ -8,7 +8,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{http2, limits::READ_CHUNK_BYTES, options::Shared, processor::Processor, tonic};
+use super::{http2, limits::READ_CHUNK_BYTES, options::ServerState, processor::Processor, tonic};
 
 /// How long a caller may take for the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -20,7 +20,7 @@ const MAX_ENCRYPTED_BYTES: usize = 256 << 10;
 /// Serves a connection until it ends.
 pub(super) async fn connection<P: Processor>(
     stream: TcpStream,
-    shared: Arc<Shared<P>>,
+    shared: Arc<ServerState<P>>,
     shutdown: CancellationToken,
 ) {
     let Some(tls) = shared.options.tls.clone() else {
@@ -44,7 +44,7 @@ pub(super) async fn connection<P: Processor>(
 
 async fn carry<P: Processor>(
     io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    shared: Arc<Shared<P>>,
+    shared: Arc<ServerState<P>>,
     shutdown: CancellationToken,
 ) {
     if shared.uses_tonic() {

@@ -20,7 +20,7 @@ pub(crate) use http2::fuzzing;
 pub(crate) use http2::peer;
 pub use limits::Limits;
 pub(crate) use limits::{CountedStream, MAX_STREAMS, StreamCount};
-use options::Shared;
+use options::ServerState;
 pub use options::{ServerOptions, Transport};
 pub use outbox::Outbox;
 pub(crate) use processor::PATH;
@@ -37,7 +37,7 @@ pub async fn serve<P: Processor>(
 ) -> Result<(), ServeError> {
     let threads = ConnectionThreads::start("ext-proc", options.threads).map_err(ServeError::Thread)?;
     let (grace, limit) = (options.grace, options.limits.connections);
-    let shared = Arc::new(Shared::new(processor, options));
+    let shared = Arc::new(ServerState::new(processor, options));
     let until = shutdown.clone();
     let carry = move |_, stream, _| connection(stream, Arc::clone(&shared), until.clone());
     let mut open = threads.until(&shutdown, listener, limit, carry).await;

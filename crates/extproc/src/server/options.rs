@@ -74,14 +74,14 @@ impl std::fmt::Debug for ServerOptions {
 }
 
 /// The state that all connections of a server share.
-pub(super) struct Shared<P> {
+pub(super) struct ServerState<P> {
     pub(super) processor: Arc<P>,
     pub(super) options: ServerOptions,
     /// The number of open streams.
     pub(super) stream_count: StreamCount,
 }
 
-impl<P> Shared<P> {
+impl<P> ServerState<P> {
     pub(super) fn new(processor: Arc<P>, options: ServerOptions) -> Self {
         Self { processor, options, stream_count: StreamCount::default() }
     }

@@ -28,7 +28,7 @@ use tonic_prost::ProstCodec;
 use super::{
     Exchange, Outbox, PATH, Processor,
     limits::{Activity, CountedStream, MAX_FIELDS, MAX_STREAMS, TOO_MANY_STREAMS, Timers, Verdict},
-    options::Shared,
+    options::ServerState,
 };
 use crate::{
     message::Incoming,
@@ -39,7 +39,7 @@ use crate::{
 /// Serves a connection until it ends.
 pub(super) async fn connection<P: Processor>(
     io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    shared: Arc<Shared<P>>,
+    shared: Arc<ServerState<P>>,
     shutdown: CancellationToken,
 ) {
     let limits = shared.options.limits;
@@ -115,7 +115,7 @@ impl Drop for StreamGuard {
 
 /// Routes requests by path, and starts the gRPC stream.
 struct Service<P> {
-    shared: Arc<Shared<P>>,
+    shared: Arc<ServerState<P>>,
     streams: Arc<Streams>,
 }
 
@@ -156,7 +156,7 @@ impl<P: Processor> hyper::service::Service<http::Request<hyper::body::Incoming>>
 }
 
 struct Start<P> {
-    shared: Arc<Shared<P>>,
+    shared: Arc<ServerState<P>>,
     stream: Option<StreamGuard>,
 }
 
@@ -170,7 +170,7 @@ impl<P: Processor> tower_service::Service<tonic::Request<Streaming<ProcessingReq
     }
 
     fn call(&mut self, request: tonic::Request<Streaming<ProcessingRequest>>) -> Self::Future {
-        let Shared { processor, options, stream_count, .. } = &*self.shared;
+        let ServerState { processor, options, stream_count, .. } = &*self.shared;
         if !processor.is_ready() {
             return ready(Err(Status::unavailable("not ready yet")));
         }

@@ -49,7 +49,7 @@ pub struct KeyUsage {
 
 /// The limit that a request would exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Exhausted {
+pub(crate) struct ExceededLimit {
     /// The limit, in the words of the Secret.
     pub(crate) limit: &'static str,
     pub(crate) allowed: u64,
@@ -94,7 +94,7 @@ impl KeyLimits {
 impl KeyState {
     /// Counts a request, if the limits allow it. `now` is in seconds since 1970. The tokens of a request are only known at
     /// its end, so a request passes while any token is left.
-    pub(crate) fn begin(&mut self, limits: &KeyLimits, now: u64) -> Result<(), Exhausted> {
+    pub(crate) fn begin(&mut self, limits: &KeyLimits, now: u64) -> Result<(), ExceededLimit> {
         self.turn(now);
         let used = self.usage;
         let [minute, day] = [MINUTE, DAY].map(|period| period - now % period);
@@ -109,7 +109,7 @@ impl KeyState {
             ["concurrentRequests", "requestsPerMinute", "requestsPerDay", "tokensPerMinute", "tokensPerDay"];
         let exhausted = all.into_iter().zip(names).filter_map(|((limit, used, retry_after), name)| {
             let allowed = limit.filter(|limit| used >= *limit)?;
-            Some(Exhausted { limit: name, allowed, retry_after })
+            Some(ExceededLimit { limit: name, allowed, retry_after })
         });
         // The one that lasts longest, because nothing passes before it ends.
         if let Some(exhausted) = exhausted.max_by_key(|exhausted| exhausted.retry_after) {
@@ -172,10 +172,10 @@ mod tests {
         let none = Tokens::default();
         assert_eq!(state.begin(&limits, NOW), Ok(()));
         state.end(none, NOW);
-        let minute = Exhausted { limit: "requestsPerMinute", allowed: 1, retry_after: 10 };
+        let minute = ExceededLimit { limit: "requestsPerMinute", allowed: 1, retry_after: 10 };
         assert_eq!(state.begin(&limits, NOW), Err(minute));
         assert_eq!(state.begin(&limits, NOW + 10), Ok(()));
-        let day = Exhausted { limit: "requestsPerDay", allowed: 2, retry_after: 60 };
+        let day = ExceededLimit { limit: "requestsPerDay", allowed: 2, retry_after: 60 };
         assert_eq!(
             state.begin(&limits, NOW + 10),
             Err(day),
@@ -192,12 +192,12 @@ mod tests {
         let mut state = KeyState::default();
         assert_eq!(state.begin(&limits, NOW), Ok(()));
         assert_eq!(state.begin(&limits, NOW), Ok(()));
-        let busy = Exhausted { limit: "concurrentRequests", allowed: 2, retry_after: 1 };
+        let busy = ExceededLimit { limit: "concurrentRequests", allowed: 2, retry_after: 1 };
         assert_eq!(state.begin(&limits, NOW), Err(busy));
         state.end(Tokens { prompt: 7, completion: 2 }, NOW);
         assert_eq!(state.begin(&limits, NOW), Ok(()), "one token is left");
         state.end(Tokens { prompt: 7, completion: 2 }, NOW);
-        let tokens = Exhausted { limit: "tokensPerMinute", allowed: 10, retry_after: 10 };
+        let tokens = ExceededLimit { limit: "tokensPerMinute", allowed: 10, retry_after: 10 };
         assert_eq!(state.begin(&limits, NOW), Err(tokens));
         let usage = state.usage(NOW + 10);
         assert_eq!((usage.tokens_this_minute, usage.tokens_today), (0, 18));

@@ -25,5 +25,6 @@ pub(crate) use self::{
 pub use self::{
     budget::{KeyLimits, KeyUsage},
     report::KeyReport,
-    secret::{LABEL, api_key_problems},
+    secret::LABEL,
+    table::api_key_problems,
 };

@@ -1,15 +1,11 @@
 //! The form of a Secret with an API key.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::{ByteString, api::core::v1::Secret};
-use longboat_key::Key;
 use sha2::{Digest as _, Sha256};
 
-use super::{budget::KeyLimits, table::KeyTable};
+use super::budget::KeyLimits;
 
 /// The label of Secrets with API keys. Its value is `true`.
 pub const LABEL: &str = "longboat.dev/api-key";
@@ -62,28 +58,6 @@ pub(crate) fn hash_keys(secret: &mut Secret) {
         }
     }
     data.insert(SHA256.to_owned(), ByteString(hashes));
-}
-
-/// Returns the reason for each of these Secrets that no gateway accepts. Secrets without the label of API keys have none.
-pub fn api_key_problems(secrets: impl IntoIterator<Item = Secret>) -> BTreeMap<Key, String> {
-    let (mut problems, mut keys) = (BTreeMap::new(), Vec::new());
-    for mut secret in secrets {
-        let labels = secret.metadata.labels.as_ref();
-        let Some(label) = labels.and_then(|labels| labels.get(LABEL)) else { continue };
-        if label != "true" {
-            let problem = format!("the label {LABEL} is {label:?}, expected \"true\"");
-            problems.insert(Key::of(&secret), problem);
-            continue;
-        }
-        // An API server does the same when it stores the Secret.
-        let texts = secret.string_data.take().into_iter().flatten();
-        let texts: Vec<_> = texts.map(|(name, text)| (name, ByteString(text.into_bytes()))).collect();
-        secret.data.get_or_insert_default().extend(texts);
-        hash_keys(&mut secret);
-        keys.push(Arc::new(secret));
-    }
-    problems.extend(KeyTable::new(&keys).refused);
-    problems
 }
 
 fn hex(digest: &Digest) -> String {

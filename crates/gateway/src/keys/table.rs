@@ -5,12 +5,12 @@ use std::{
     sync::Arc,
 };
 
-use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::Time};
+use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::Time};
 use longboat_key::{Key, Namespace};
 
 use super::{
     scope::KeyScope,
-    secret::{Digest, KeySpec, digest},
+    secret::{Digest, KeySpec, LABEL, digest, hash_keys},
 };
 
 /// The most keys. Each has series of its own among the metrics.
@@ -39,6 +39,28 @@ pub(crate) struct KeyTable {
 /// The Secrets that cannot be used, as far as the log has them.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedKeys(BTreeMap<Key, String>);
+
+/// Returns the reason for each of these Secrets that no gateway accepts. Secrets without the label of API keys have none.
+pub fn api_key_problems(secrets: impl IntoIterator<Item = Secret>) -> BTreeMap<Key, String> {
+    let (mut problems, mut keys) = (BTreeMap::new(), Vec::new());
+    for mut secret in secrets {
+        let labels = secret.metadata.labels.as_ref();
+        let Some(label) = labels.and_then(|labels| labels.get(LABEL)) else { continue };
+        if label != "true" {
+            let problem = format!("the label {LABEL} is {label:?}, expected \"true\"");
+            problems.insert(Key::of(&secret), problem);
+            continue;
+        }
+        // An API server does the same when it stores the Secret.
+        let texts = secret.string_data.take().into_iter().flatten();
+        let texts: Vec<_> = texts.map(|(name, text)| (name, ByteString(text.into_bytes()))).collect();
+        secret.data.get_or_insert_default().extend(texts);
+        hash_keys(&mut secret);
+        keys.push(Arc::new(secret));
+    }
+    problems.extend(KeyTable::new(&keys).refused);
+    problems
+}
 
 // === impl RefusedKeys ===
 
@@ -104,7 +126,7 @@ impl KeyTable {
 mod tests {
     use serde_json::json;
 
-    use super::{super::secret::hash_keys, *};
+    use super::*;
 
     fn secret(namespace: &str, name: &str, key: &str) -> Arc<Secret> {
         let mut secret: Secret = serde_json::from_value(json!({

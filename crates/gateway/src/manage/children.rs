@@ -15,12 +15,12 @@ use k8s_openapi::{
         rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
     },
 };
-use longboat_api::foreign::gateway::Gateway;
+use longboat_api::{foreign::gateway::Gateway, labels};
 use longboat_key::Key;
 use longboat_watch::Decode;
 use serde_json::{Error, Value, json};
 
-use super::{PodTemplate, parameters::Parameters};
+use super::parameters::Parameters;
 use crate::{
     MONITORING_PORT, PICKING_ROLE, POD_ROLE, Picking, RoutingInputs,
     gateways::asked_addresses,
@@ -47,6 +47,13 @@ const SHUTDOWN_DELAY: Duration = Duration::from_secs(5);
 const MARGIN: Duration = Duration::from_secs(10);
 /// Ports below this one need a right, unless the pod sets this sysctl. It is a safe one, which every cluster allows.
 const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
+
+/// What the pods of Gateways run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PodTemplate {
+    /// The image of this build.
+    pub image: String,
+}
 
 /// The objects of all Gateways, with the Gateway of each.
 #[derive(Debug, Default)]
@@ -178,11 +185,11 @@ impl<'a> GatewayPlan<'a> {
     fn labels(&self) -> Value {
         let infrastructure = self.gateway.spec.infrastructure.as_ref();
         let mut labels = json!(infrastructure.map(|all| all.labels.clone()).unwrap_or_default());
-        labels["app.kubernetes.io/name"] = "longboat".into();
-        labels["app.kubernetes.io/component"] = "gateway".into();
+        labels[labels::NAME] = "longboat".into();
+        labels[labels::COMPONENT] = "gateway".into();
         labels["app.kubernetes.io/managed-by"] = "longboat".into();
         for (label, value) in [
-            ("gateway.networking.k8s.io/gateway-name", &*self.key.name),
+            (labels::GATEWAY_NAME, &*self.key.name),
             ("gateway.networking.k8s.io/gateway-class-name", self.gateway.spec.gateway_class_name.as_str()),
         ] {
             if value.len() <= MAX_NAME {

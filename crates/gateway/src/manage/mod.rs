@@ -15,8 +15,8 @@ use longboat_key::{Key, Namespace};
 use longboat_watch::text_of;
 
 use self::live::Live;
-pub use self::parameters::parameters_problem;
 pub(crate) use self::{children::Children, place::ports as places};
+pub use self::{children::PodTemplate, parameters::parameters_problem};
 use crate::{
     RoutingInputs, gateways,
     keys::RefusedKeys,
@@ -30,13 +30,6 @@ use crate::{
 
 /// The wait after a failed write. The next change usually comes first.
 const RETRY: Duration = Duration::from_secs(5);
-
-/// What the pods of Gateways run.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PodTemplate {
-    /// The image of this build.
-    pub image: String,
-}
 
 /// Serves all Gateways of this controller's classes with Deployments. It reads Secrets only in these namespaces, or in all if
 /// there are none. Does not end by itself.

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep};
 
 use super::upload::UploadError;
-use crate::metrics::Running;
+use crate::metrics::RunningGuard;
 
 /// Any error that ends a body early.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
@@ -38,7 +38,7 @@ pub(crate) struct ProxyBody {
     /// The longest time between two frames, and the end of the present one.
     idle: Option<(Duration, Pin<Box<Sleep>>)>,
     /// The request counts as running until the body of its response is dropped.
-    _running: Option<Running>,
+    _running: Option<RunningGuard>,
 }
 
 enum Source {
@@ -113,7 +113,7 @@ impl ProxyBody {
     }
 
     /// Returns the same body, with which a running request ends.
-    pub(crate) fn counted(self, running: Running) -> Self {
+    pub(crate) fn counted(self, running: RunningGuard) -> Self {
         Self { _running: Some(running), ..self }
     }
 }

@@ -2,6 +2,9 @@
 
 use http::{HeaderName, HeaderValue, Response, header, request::Parts};
 
+use longboat_api::sidecar_headers;
+use longboat_extproc::names::STEERING;
+
 use super::arrival::Arrival;
 
 /// Prepares a client's request head for a back end.
@@ -23,9 +26,14 @@ pub(crate) fn for_upstream(head: &mut Parts, arrival: &Arrival) {
     let scheme = if arrival.server_name.is_some() { "https" } else { "http" };
     head.headers.insert(HeaderName::from_static("x-forwarded-proto"), HeaderValue::from_static(scheme));
     longboat_accept::mark_forwarded(&mut head.headers, head.version);
-    for name in longboat_extproc::names::STEERING {
+    for name in steering() {
         head.headers.remove(name);
     }
+}
+
+/// Request headers that determine which servers a request goes to. Only a picker may set them.
+pub(super) fn steering() -> impl Iterator<Item = &'static str> {
+    STEERING.into_iter().chain(sidecar_headers::ALL)
 }
 
 /// Prepares a back end's response for the client.

@@ -9,7 +9,7 @@ use super::{
     backend::Backend,
     filter::{Filters, PathChange},
     matching::{HeaderValue, Matcher, Path},
-    rule::{Rule, Weighted},
+    rule::{Rule, WeightedBackend},
     table::{Entry, Table},
 };
 use crate::front::PublishedService;
@@ -74,7 +74,7 @@ impl Rule {
     /// Returns the changes of the path on the way to the first back end that can serve, or `None` if there is no such back
     /// end or the client is redirected.
     fn changes(&self) -> Option<Vec<&PathChange>> {
-        let serves = |backend: &&Weighted| {
+        let serves = |backend: &&WeightedBackend| {
             backend.weight > 0
                 && match &backend.backend {
                     Ok(Backend::Pool(_)) => true,

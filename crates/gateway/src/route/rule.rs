@@ -28,7 +28,7 @@ pub(crate) struct Rule {
     pub(crate) route: Key,
     pub(crate) filters: Arc<Filters>,
     pub(crate) mirrors: Vec<Mirror>,
-    pub(crate) backends: Vec<Weighted>,
+    pub(crate) backends: Vec<WeightedBackend>,
     /// Timeout of the whole exchange.
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) attempts: Attempts,
@@ -44,7 +44,7 @@ pub(crate) struct Attempts {
 
 /// A back end with its weight.
 #[derive(Debug)]
-pub(crate) struct Weighted {
+pub(crate) struct WeightedBackend {
     pub(crate) weight: u32,
     pub(crate) backend: Result<Backend, Problem>,
     /// Set if a scaler may take all endpoints away.
@@ -82,7 +82,7 @@ impl Rule {
             filters: parsed.filters.clone(),
             mirrors: mirrors(resolver, namespace, &rule.filters),
             backends: weighted
-                .map(|(reference, filters)| Weighted {
+                .map(|(reference, filters)| WeightedBackend {
                     weight: reference.weight.map_or(1, |weight| u32::try_from(weight).unwrap_or(0)),
                     backend: resolver.resolve(namespace, &reference.backend),
                     scalable: workloads.behind(observed, namespace, &reference.backend),
@@ -107,7 +107,7 @@ impl Rule {
     }
 
     /// Chooses a back end by weight. `pick` gets the total of all weights and returns a number below it.
-    pub(crate) fn choose(&self, pick: impl FnOnce(u32) -> u32) -> Option<&Weighted> {
+    pub(crate) fn choose(&self, pick: impl FnOnce(u32) -> u32) -> Option<&WeightedBackend> {
         // The API limits weights, but only where its definition is the one that limits them.
         let total = self.backends.iter().fold(0_u32, |total, backend| total.saturating_add(backend.weight));
         if total == 0 {

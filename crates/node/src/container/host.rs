@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use longboat_accept::POD_ADDRESS_VARIABLE;
 use longboat_download::{CACHE_VARIABLE, MODE_VARIABLE, MODELS_VARIABLE, PATIENCE_VARIABLE};
 
 use super::credentials::{Credentials, listed};
@@ -180,7 +181,7 @@ pub(super) fn environment(
     let path = format!("{}:{path}", host.bin_dir.display());
     let added = [
         ("PATH", path),
-        ("LONGBOAT_POD_IP", site.pod_ip.clone()),
+        (POD_ADDRESS_VARIABLE, site.pod_ip.clone()),
         ("LONGBOAT_NODE_ID", host.node_id.clone()),
         ("LONGBOAT_KV_TOKEN", host.kv_token.clone()),
     ];

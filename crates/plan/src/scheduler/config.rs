@@ -1,6 +1,7 @@
 //! Decides which configuration the picker gets.
 
 use k8s_openapi::api::core::v1::Container;
+use longboat_api::picker_plugins::{LORA_SCORER, PREFIX_PRODUCER, PREFIX_SCORER};
 use longboat_api::v1alpha2::SchedulerSpec;
 use serde_json::{Map, Value, json};
 
@@ -114,11 +115,6 @@ fn default_in(text: &str) -> Option<Shape> {
     })
 }
 
-/// The scorer that needs exact tokens.
-pub(super) const PRECISE_SCORER: &str = "precise-prefix-cache-scorer";
-const PREFIX_PRODUCER: &str = "approx-prefix-cache-producer";
-const LORA_SCORER: &str = "lora-affinity-scorer";
-
 /// The default configuration for a shape.
 fn default(shape: Shape) -> Value {
     let (mut plugins, mut profiles) =
@@ -172,14 +168,14 @@ fn single_profile(spread: Spread) -> Parts {
         "single-profile-handler",
         "queue-scorer",
         "kv-cache-utilization-scorer",
-        "prefix-cache-scorer",
+        PREFIX_SCORER,
         no_hit,
         "max-score-picker",
     ];
     let references = vec![
         ("queue-scorer", Some(2)),
         ("kv-cache-utilization-scorer", Some(2)),
-        ("prefix-cache-scorer", Some(3)),
+        (PREFIX_SCORER, Some(3)),
         (no_hit, Some(2)),
         ("max-score-picker", None),
     ];
@@ -194,7 +190,7 @@ fn disaggregated() -> Parts {
         "queue-scorer",
         "kv-cache-utilization-scorer",
         "active-request-scorer",
-        "prefix-cache-scorer",
+        PREFIX_SCORER,
         "max-score-picker",
         "always-disagg-pd-decider",
     ];
@@ -205,7 +201,7 @@ fn disaggregated() -> Parts {
     }));
     let prefill = vec![
         ("prefill-filter", None),
-        ("prefix-cache-scorer", Some(3)),
+        (PREFIX_SCORER, Some(3)),
         ("queue-scorer", Some(2)),
         ("kv-cache-utilization-scorer", Some(2)),
         ("max-score-picker", None),
@@ -213,7 +209,7 @@ fn disaggregated() -> Parts {
     let decode = vec![
         ("decode-filter", None),
         ("active-request-scorer", Some(2)),
-        ("prefix-cache-scorer", Some(3)),
+        (PREFIX_SCORER, Some(3)),
         ("max-score-picker", None),
     ];
     (plugins, vec![("prefill", prefill), ("decode", decode)])

@@ -21,7 +21,9 @@ pub use loading::{
 pub use transform::TransformError;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use longboat_api::{reasons::event::DEPRECATED_PLUGIN, v1alpha2::SchedulerSpec};
+use longboat_api::{
+    picker_plugins::PRECISE_SCORER, reasons::event::DEPRECATED_PLUGIN, v1alpha2::SchedulerSpec,
+};
 pub use longboat_compose::version::VersionError;
 use longboat_key::Name;
 use serde_json::Value;
@@ -83,7 +85,7 @@ pub(crate) fn prefill_threshold(picker: &Deployment) -> usize {
 /// Returns a warning about the scorer that newer pickers lack. The controller rewrites it for them, but will not support that
 /// for ever.
 fn deprecated_plugin(context: &Context, scheduler: &SchedulerSpec) -> Option<PlannedEvent> {
-    let scorer = config::PRECISE_SCORER;
+    let scorer = PRECISE_SCORER;
     config::lists(scheduler, scorer).then(|| PlannedEvent {
         type_: EventType::Warning,
         reason: DEPRECATED_PLUGIN,

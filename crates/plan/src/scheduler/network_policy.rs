@@ -9,14 +9,15 @@ use k8s_openapi::{
         util::intstr::IntOrString,
     },
 };
-use longboat_api::{labels::component, v1alpha2::SchedulerSpec};
+use longboat_api::{
+    labels::{NAMESPACE_NAME, component},
+    v1alpha2::SchedulerSpec,
+};
 
 use crate::{context::Context, draft::Draft, labels, names};
 
 /// The name of the container port on which the picker serves ext_proc.
 const EXT_PROC: &str = "grpc";
-/// The label that every namespace has, with its name as value.
-const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
 /// Adds a policy that lets only pods of the platform's `pickerClients` namespaces call ext_proc, if the platform names some.
 /// Metrics, health checks and KV events stay open to everybody, so the policy lists all other ports of the pod.

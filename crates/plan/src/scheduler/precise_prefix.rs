@@ -1,16 +1,13 @@
 //! Rewrites the configuration of the precise prefix cache scorer for older and newer pickers.
 
+use longboat_api::picker_plugins::{PRECISE_PRODUCER, PRECISE_SCORER, PREFIX_SCORER, TOKEN_PRODUCER};
 use serde_json::{Map, Value, json};
 
 use super::{
-    config::PRECISE_SCORER,
     plugin_list::{is_type, plugins, rename_references},
     tokenizer,
 };
 
-const PRODUCER: &str = "precise-prefix-cache-producer";
-const SCORER: &str = "prefix-cache-scorer";
-const TOKEN_PRODUCER: &str = "token-producer";
 /// The socket of the tokenizer beside an older picker.
 const SOCKET: &str = "/tmp/tokenizer/tokenizer-uds.socket";
 
@@ -27,7 +24,7 @@ pub(super) fn use_socket(config: &mut Map<String, Value>) {
             if let Some(processor) = indexer.get("tokenProcessorConfig").cloned() {
                 parameters.entry("tokenProcessorConfig").or_insert(processor);
             }
-        } else if is_type(plugin, SCORER)
+        } else if is_type(plugin, PREFIX_SCORER)
             && let Some(parameters) = plugin.get_mut("parameters").and_then(Value::as_object_mut)
             && let Some(size) = parameters.get("blockSize").cloned()
         {
@@ -48,11 +45,12 @@ pub(super) fn decompose(config: &mut Map<String, Value>) {
     let removed = list.remove(at);
     let own_name = name_of(&removed).filter(|name| *name != PRECISE_SCORER);
     list.retain(|plugin| {
-        let is_used = |name: &str| name != SCORER && used.iter().any(|used| used == name);
-        !is(plugin, SCORER) || own_name.is_some() || name_of(plugin).is_some_and(is_used)
+        let is_used = |name: &str| name != PREFIX_SCORER && used.iter().any(|used| used == name);
+        !is(plugin, PREFIX_SCORER) || own_name.is_some() || name_of(plugin).is_some_and(is_used)
     });
     let tokens = list.iter().all(|plugin| name_of(plugin) != Some(TOKEN_PRODUCER));
-    let mut scorer = json!({"type": SCORER, "parameters": {"prefixMatchInfoProducerName": PRODUCER}});
+    let mut scorer =
+        json!({"type": PREFIX_SCORER, "parameters": {"prefixMatchInfoProducerName": PRECISE_PRODUCER}});
     if let Some(name) = own_name {
         scorer["name"] = name.into();
     }
@@ -60,12 +58,12 @@ pub(super) fn decompose(config: &mut Map<String, Value>) {
     let parts = tokens.into_iter().chain([producer(removed.get("parameters")), scorer]);
     let at = at.min(list.len());
     list.splice(at..at, parts);
-    rename_references(config, PRECISE_SCORER, SCORER);
+    rename_references(config, PRECISE_SCORER, PREFIX_SCORER);
     let profiles = config.get_mut("schedulingProfiles").and_then(Value::as_array_mut).into_iter().flatten();
     for references in profiles.filter_map(|profile| profile.get_mut("plugins")?.as_array_mut()) {
         let mut seen = false;
         references.retain(|reference| {
-            let scorer = reference.get("pluginRef").and_then(Value::as_str) == Some(SCORER);
+            let scorer = reference.get("pluginRef").and_then(Value::as_str) == Some(PREFIX_SCORER);
             let again = scorer && seen;
             seen |= scorer;
             !again
@@ -98,9 +96,9 @@ fn producer(old: Option<&Value>) -> Value {
         }
     }
     if parameters.is_empty() {
-        json!({"type": PRODUCER})
+        json!({"type": PRECISE_PRODUCER})
     } else {
-        json!({"type": PRODUCER, "parameters": parameters})
+        json!({"type": PRECISE_PRODUCER, "parameters": parameters})
     }
 }
 

@@ -7,7 +7,11 @@ use k8s_openapi::{
     },
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
 };
-use longboat_api::{labels::component, v1alpha2::SchedulerSpec};
+use longboat_api::{
+    labels::component,
+    picker_plugins::{PRECISE_SCORER, TOKEN_PRODUCER},
+    v1alpha2::SchedulerSpec,
+};
 use longboat_key::Name;
 
 use super::config;
@@ -24,7 +28,7 @@ use crate::{
 };
 
 /// Plugins that need a tokenizer.
-const PLUGINS: [&str; 2] = ["token-producer", config::PRECISE_SCORER];
+const PLUGINS: [&str; 2] = [TOKEN_PRODUCER, PRECISE_SCORER];
 /// The name of the tokenizer container beside an older picker.
 const SIDECAR: &str = "tokenizer";
 /// The path of the model in the tokenizer, which is also the model name that the picker uses.

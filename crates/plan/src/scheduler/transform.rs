@@ -1,12 +1,15 @@
 //! Migrates an older picker configuration to what the picker's version understands.
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
+use longboat_api::{
+    labels,
+    picker_plugins::{self, PRECISE_SCORER, PREFIX_SCORER},
+};
 use longboat_compose::version::{Version, VersionError};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
 use super::{
-    config::PRECISE_SCORER,
     config_text,
     plugin_list::{drop_parameter, has_plugin, is_type, plugins, push_plugin, rename_plugin},
     precise_prefix,
@@ -57,10 +60,8 @@ const SCRAPE_FLAGS: [&str; 3] = [SKIP_VERIFY, "model-server-metrics-path", "mode
 /// A parameter that no plugin has since 0.7.
 const HASH_BLOCK_SIZE: &str = "hashBlockSize";
 
-/// Since 0.9, another plugin has the parameters of its index.
-const PREFIX_SCORER: &str = "prefix-cache-scorer";
-
-/// Whether a parameter of a plugin is left out for the picker's release, without another one in its place.
+/// Whether a parameter of a plugin is left out for the picker's release, without another one in its place. Since 0.9, another plugin has
+/// the parameters of the prefix scorer's index.
 pub(super) fn is_dropped(plugin: &str, parameter: &str) -> bool {
     parameter == HASH_BLOCK_SIZE || plugin == PREFIX_SCORER && parameter != "prefixMatchInfoProducerName"
 }
@@ -88,15 +89,19 @@ pub(super) fn apply(pod: &mut PodSpec, version: &str, tokenizer: Option<&str>) -
         return Ok(());
     }
 
-    rename_plugin(&mut config, "prefill-header-handler", "disagg-headers-handler");
-    rename_plugin(&mut config, "pd-profile-handler", "disagg-profile-handler");
+    rename_plugin(
+        &mut config,
+        picker_plugins::PREFILL_HEADER_HANDLER,
+        picker_plugins::DISAGG_HEADERS_HANDLER,
+    );
+    rename_plugin(&mut config, picker_plugins::PD_HANDLER, picker_plugins::DISAGG_HANDLER);
     restructure_disagg_handlers(&mut config);
     for plugin in plugins(&mut config) {
         drop_parameter(plugin, HASH_BLOCK_SIZE);
     }
     move_metric_flags(pod, &mut config);
     if version >= Version::new(0, 8, 0) {
-        rename_plugin(&mut config, "model-server-protocol-metrics", "core-metrics-extractor");
+        rename_plugin(&mut config, picker_plugins::OLD_METRICS_EXTRACTOR, picker_plugins::METRICS_EXTRACTOR);
     }
     if version >= Version::new(0, 9, 0) {
         to_0_9(pod, &mut config);
@@ -170,7 +175,7 @@ fn refuse_flags_without_config(pod: &PodSpec, version: Version) -> Result<(), Tr
 fn restructure_disagg_handlers(config: &mut Map<String, Value>) {
     let mut missing: Vec<Value> = Vec::new();
     for plugin in plugins(config) {
-        if !is_type(plugin, "disagg-profile-handler") {
+        if !is_type(plugin, picker_plugins::DISAGG_HANDLER) {
             continue;
         }
         let Some(parameters) = plugin.get_mut("parameters").and_then(Value::as_object_mut) else { continue };
@@ -203,7 +208,9 @@ fn restructure_disagg_handlers(config: &mut Map<String, Value>) {
     if let Some(list) = config.get_mut("plugins").and_then(Value::as_array_mut) {
         let first_handler = list
             .iter()
-            .position(|plugin| plugin.get("type").and_then(Value::as_str) == Some("disagg-profile-handler"))
+            .position(|plugin| {
+                plugin.get("type").and_then(Value::as_str) == Some(picker_plugins::DISAGG_HANDLER)
+            })
             .unwrap_or(list.len());
         list.splice(first_handler..first_handler, missing);
     }
@@ -223,7 +230,7 @@ fn move_metric_flags(pod: &mut PodSpec, config: &mut Map<String, Value>) {
             engine.insert(key.into(), value.into());
         }
     }
-    let names = ["model-server-protocol-metrics", "core-metrics-extractor"];
+    let names = [picker_plugins::OLD_METRICS_EXTRACTOR, picker_plugins::METRICS_EXTRACTOR];
     if engine.is_empty() || has_plugin(config, &names) {
         return;
     }
@@ -234,7 +241,7 @@ fn move_metric_flags(pod: &mut PodSpec, config: &mut Map<String, Value>) {
             "name": names[0],
             "type": names[0],
             "parameters": {
-                "engineLabelKey": "inference.networking.k8s.io/engine-type",
+                "engineLabelKey": labels::ENGINE_TYPE,
                 "defaultEngine": "vllm",
                 "engineConfigs": [engine],
             },

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use longboat_api::{labels::ENGINE_TYPE, picker_plugins::METRICS_EXTRACTOR};
 use serde::Deserialize;
 
 use super::EndpointPickerConfig;
@@ -144,10 +145,7 @@ impl DataLayer {
         let mut layer = Self {
             source: MetricsSource::default(),
             default_engine: "vllm".to_owned(),
-            engine_labels: vec![
-                "llm-d.ai/engine-type".to_owned(),
-                "inference.networking.k8s.io/engine-type".to_owned(),
-            ],
+            engine_labels: vec!["llm-d.ai/engine-type".to_owned(), ENGINE_TYPE.to_owned()],
             engines: built_in(),
             discovery_file: None,
             disabled: false,
@@ -161,7 +159,7 @@ impl DataLayer {
                     layer.source = parameters.read()?;
                     layer.source.check(&parameters)?;
                 }
-                "core-metrics-extractor" => layer.add_engines(parameters.read()?, &parameters)?,
+                METRICS_EXTRACTOR => layer.add_engines(parameters.read()?, &parameters)?,
                 _ => {}
             }
         }

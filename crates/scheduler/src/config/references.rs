@@ -1,5 +1,6 @@
 //! References to plugins outside of the scheduling profiles: parsers and parts of flow control.
 
+use longboat_api::picker_plugins;
 use serde_json::Value;
 
 use super::{CROSS_REPLICA, CrossReplicaSpec, EndpointPickerConfig, PEERS, PluginReference};
@@ -61,10 +62,10 @@ const SYNCERS: &[&str] = &["local-syncer"];
 const PEER_DISCOVERIES: &[&str] = &["k8s-peer-discovery"];
 /// The plugin types that may extract from these sources.
 const EXTRACTORS: &[&str] = &[
-    "core-metrics-extractor",
+    picker_plugins::METRICS_EXTRACTOR,
     "topology-extractor",
-    "precise-prefix-cache-producer",
-    "mm-embeddings-cache-producer",
+    picker_plugins::PRECISE_PRODUCER,
+    picker_plugins::ENCODER_CACHE_PRODUCER,
 ];
 
 impl EndpointPickerConfig {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::{flow::Stage, prelude::*};
+use longboat_api::labels;
 
-const ROLE_LABEL: &str = "llm-d.ai/role";
+use crate::{flow::Stage, prelude::*};
 
 struct Role {
     values: &'static [&'static str],
@@ -47,7 +47,7 @@ pub(crate) fn build_encode(parameters: &Parameters<'_>, _: &mut Builder) -> Resu
 
 impl Role {
     fn keeps(&self, labels: &BTreeMap<String, String>) -> bool {
-        labels.get(ROLE_LABEL).map_or(self.unlabelled, |role| self.values.contains(&role.as_str()))
+        labels.get(labels::ROLE).map_or(self.unlabelled, |role| self.values.contains(&role.as_str()))
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
-use crate::prelude::*;
+use longboat_api::sidecar_headers::RANK;
 
-const HEADER: &str = "x-data-parallel-host-port";
+use crate::prelude::*;
 
 parameters! {
     struct DataParallel {
@@ -37,7 +37,7 @@ impl ProfileHandler for DataParallel {
         let rank = run.context.endpoint(targets[0]).host_port.clone();
         Ok(HandlerResult {
             destination: Some(destination),
-            set: vec![(HEADER, rank)],
+            set: vec![(RANK, rank)],
             ..HandlerResult::plain(primary)
         })
     }

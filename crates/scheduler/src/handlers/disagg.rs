@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::{
-    decision::{ENCODE_HEADER, PREFILL_HEADER},
-    prelude::*,
-};
+use longboat_api::sidecar_headers;
+
+use crate::prelude::*;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -148,7 +147,7 @@ impl ProfileHandler for Disagg {
             }
         };
         let mut picked = HandlerResult::plain(primary);
-        for (header, stage) in [(PREFILL_HEADER, prefill), (ENCODE_HEADER, encode)] {
+        for (header, stage) in [(sidecar_headers::PREFILL, prefill), (sidecar_headers::ENCODE, encode)] {
             match stage {
                 Some(index) => {
                     let hosts: Vec<_> = run.runs[index]

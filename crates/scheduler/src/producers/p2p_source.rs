@@ -13,9 +13,6 @@ parameters! {
     }
 }
 
-/// The request header that names the pod.
-pub(crate) const HEADER: &str = "x-kv-cache-source-host-port";
-
 /// Finds such a pod by what a prefix producer knows.
 struct PrefixPeers {
     prefix: usize,

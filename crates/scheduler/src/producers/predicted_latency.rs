@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use longboat_api::picker_plugins::LATENCY_PRODUCER;
 use serde_json::Value;
 
 use super::encoder_cache;
@@ -26,9 +27,6 @@ parameters! {
         encoder_cache_match_info_producer_name: Option<String>,
     }
 }
-
-/// The name of the default predictor.
-const DEFAULT_LATENCY: &str = "predicted-latency-producer";
 
 /// The longest response that is used for training.
 const MAX_RESPONSE_DURATION: Duration = Duration::from_mins(5);
@@ -87,7 +85,7 @@ pub(crate) fn require(
     parameters: &Parameters<'_>,
     producer: Option<&str>,
 ) -> Result<(), ConfigError> {
-    let wanted = producer.filter(|name| !name.is_empty() && *name != DEFAULT_LATENCY);
+    let wanted = producer.filter(|name| !name.is_empty() && *name != LATENCY_PRODUCER);
     let declared = builder.latency.as_ref().map(|latency| latency.settings.name.as_str());
     match (wanted, declared) {
         (Some(wanted), declared) if declared != Some(wanted) => Err(ConfigError::reference(
@@ -97,7 +95,7 @@ pub(crate) fn require(
             declared,
         )),
         (None, None) => {
-            let settings = usual(DEFAULT_LATENCY);
+            let settings = usual(LATENCY_PRODUCER);
             builder.latency = Some(Predictor { settings, prefix: None, encoder_cache: None });
             Ok(())
         }

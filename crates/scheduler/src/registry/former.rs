@@ -1,13 +1,15 @@
 //! Names that plugin types had in earlier releases of the reference, which neither it nor this picker reads any more.
 
+use longboat_api::picker_plugins;
+
 /// The former name, and the present one.
 const FORMER: [(&str, &str); 10] = [
     ("kv-cache", "kv-cache-utilization-scorer"),
     ("kv-cache-scorer", "kv-cache-utilization-scorer"),
-    ("lora-affinity", "lora-affinity-scorer"),
+    ("lora-affinity", picker_plugins::LORA_SCORER),
     ("max-score", "max-score-picker"),
-    ("model-server-protocol-metrics", "core-metrics-extractor"),
-    ("prefix-cache", "prefix-cache-scorer"),
+    (picker_plugins::OLD_METRICS_EXTRACTOR, picker_plugins::METRICS_EXTRACTOR),
+    ("prefix-cache", picker_plugins::PREFIX_SCORER),
     ("queue", "queue-scorer"),
     ("random", "random-picker"),
     ("single-profile", "single-profile-handler"),

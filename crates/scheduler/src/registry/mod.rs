@@ -5,11 +5,12 @@ mod refused;
 
 use std::sync::Arc;
 
+use longboat_api::picker_plugins;
 use longboat_key::nearest;
 
 use crate::{
     admitters,
-    builder::{Builder, DEFAULT_PREFIX},
+    builder::Builder,
     config::{EndpointPickerConfig, PluginSpec, nearest::similar},
     deciders,
     error::{ConfigError, MissingType, Suggestion},
@@ -48,15 +49,15 @@ const TYPES: &[(&str, Stability, BuildOrder, Build)] = &[
     ("p2p-source-producer", Alpha, Scheduling, producers::p2p_source::build),
     ("agent-identity", Alpha, Producer, producers::agent_identity::build),
     ("session-id-producer", Beta, Producer, producers::session_id::build),
-    ("approx-prefix-cache-producer", Beta, Producer, producers::approx_prefix::build),
+    (picker_plugins::PREFIX_PRODUCER, Beta, Producer, producers::approx_prefix::build),
     ("burst-prefix-cache-producer", Alpha, Producer, producers::burst_prefix::build),
     ("inflight-load-producer", Beta, Producer, producers::inflight_load::build),
-    ("mm-embeddings-cache-producer", Beta, Producer, producers::encoder_cache::build),
-    ("precise-prefix-cache-producer", Beta, Producer, producers::precise_prefix::build),
-    ("token-producer", Beta, Producer, producers::tokens::build),
+    (picker_plugins::ENCODER_CACHE_PRODUCER, Beta, Producer, producers::encoder_cache::build),
+    (picker_plugins::PRECISE_PRODUCER, Beta, Producer, producers::precise_prefix::build),
+    (picker_plugins::TOKEN_PRODUCER, Beta, Producer, producers::tokens::build),
     ("tokenizer", Beta, Producer, producers::tokens::build),
     ("request-attribute-reporter", Beta, Producer, producers::attribute_reporter::build),
-    ("predicted-latency-producer", Beta, Producer, producers::predicted_latency::build),
+    (picker_plugins::LATENCY_PRODUCER, Beta, Producer, producers::predicted_latency::build),
     ("latency-observer-producer-hub", Alpha, Producer, producers::latency_observer::build),
     ("topology-extractor", Alpha, Producer, producers::topology_extractor::build),
     ("latency-slo-admitter", Beta, Scheduling, admitters::latency_slo::build),
@@ -80,14 +81,14 @@ const TYPES: &[(&str, Stability, BuildOrder, Build)] = &[
     ("queue-scorer", Beta, Scheduling, scorers::queue::build_waiting),
     ("running-requests-size-scorer", Beta, Scheduling, scorers::queue::build_running),
     ("kv-cache-utilization-scorer", Beta, Scheduling, scorers::kv_cache::build),
-    ("lora-affinity-scorer", Beta, Scheduling, scorers::lora_affinity::build),
+    (picker_plugins::LORA_SCORER, Beta, Scheduling, scorers::lora_affinity::build),
     ("latency-scorer", Beta, Scheduling, scorers::latency::build),
     ("latency-observation-scorer-hub", Alpha, Scheduling, scorers::latency_observation::build),
     ("load-aware-scorer", Beta, Scheduling, scorers::load_aware::build),
     ("active-request-scorer", Beta, Scheduling, scorers::active_request::build),
     ("token-load-scorer", Beta, Scheduling, scorers::token_load::build),
-    ("prefix-cache-scorer", Beta, Scheduling, scorers::prefix_cache::build),
-    ("precise-prefix-cache-scorer", Beta, Producer, scorers::precise_prefix::build),
+    (picker_plugins::PREFIX_SCORER, Beta, Scheduling, scorers::prefix_cache::build),
+    (picker_plugins::PRECISE_SCORER, Beta, Producer, scorers::precise_prefix::build),
     ("mm-embeddings-cache-scorer", Beta, Scheduling, scorers::encoder_cache::build),
     ("no-hit-lru-scorer", Beta, Scheduling, scorers::no_hit_lru::build),
     ("no-hit-least-requests-scorer", Beta, Scheduling, scorers::no_hit_requests::build),
@@ -103,16 +104,16 @@ const TYPES: &[(&str, Stability, BuildOrder, Build)] = &[
     ("prefix-based-pd-decider", Beta, Scheduling, deciders::prefix_based::build),
     ("always-disagg-multimodal-decider", Beta, Scheduling, deciders::multimodal::build),
     ("single-profile-handler", Beta, Handler, handlers::single::build),
-    ("disagg-profile-handler", Beta, Handler, handlers::disagg::build),
-    ("pd-profile-handler", Beta, Handler, handlers::pd::build),
+    (picker_plugins::DISAGG_HANDLER, Beta, Handler, handlers::disagg::build),
+    (picker_plugins::PD_HANDLER, Beta, Handler, handlers::pd::build),
     ("data-parallel-profile-handler", Beta, Handler, handlers::data_parallel::build),
     ("header-profile-handler", Alpha, Handler, handlers::header_profile::build),
     // Other parts of the picker always do the work of these types (the profile handler, the metrics scraper, the request
     // parser).
-    ("disagg-headers-handler", Beta, Producer, producers::always_on),
-    ("prefill-header-handler", Beta, Producer, producers::always_on),
+    (picker_plugins::DISAGG_HEADERS_HANDLER, Beta, Producer, producers::always_on),
+    (picker_plugins::PREFILL_HEADER_HANDLER, Beta, Producer, producers::always_on),
     ("metrics-data-source", Beta, Producer, producers::elsewhere),
-    ("core-metrics-extractor", Beta, Producer, producers::elsewhere),
+    (picker_plugins::METRICS_EXTRACTOR, Beta, Producer, producers::elsewhere),
     ("file-discovery", Beta, Producer, producers::elsewhere),
     // It shares state within one process, where all parts of this picker read the same state anyway.
     ("local-syncer", Beta, Producer, producers::always_on),
@@ -188,7 +189,8 @@ pub(crate) fn instantiate(
         plugins[index] = Some(plugin);
     }
     for (from, reference) in &builder.wanted_prefixes {
-        if reference != DEFAULT_PREFIX && !builder.all::<PrefixSource>().any(|(_, name, _)| name == reference)
+        if reference != picker_plugins::PREFIX_PRODUCER
+            && !builder.all::<PrefixSource>().any(|(_, name, _)| name == reference)
         {
             return Err(builder.missing_prefix(from, reference));
         }

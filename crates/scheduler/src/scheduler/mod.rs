@@ -9,6 +9,7 @@ use std::{
     sync::Arc,
 };
 
+use longboat_api::sidecar_headers;
 use rand::RngCore;
 
 use crate::{
@@ -24,7 +25,6 @@ use crate::{
     prefix::Matches,
     prefixes::{PrefixSource, Prefixes},
     producer::NamedProducer,
-    producers::p2p_source,
     profile::Profile,
     report::Report,
     request::Request,
@@ -269,9 +269,9 @@ impl Scheduler {
         if !self.peer_sources.is_empty() {
             let find = |source: &Arc<dyn PeerSource>| source.find(&context, &runs, picked.primary);
             match self.peer_sources.iter().find_map(find) {
-                Some(peer) => picked.set.push((p2p_source::HEADER, peer)),
+                Some(peer) => picked.set.push((sidecar_headers::CACHE_SOURCE, peer)),
                 // A header that the client sends itself would reach the model server, so it is removed.
-                None => picked.remove.push(p2p_source::HEADER),
+                None => picked.remove.push(sidecar_headers::CACHE_SOURCE),
             }
         }
         let primary = &runs[picked.primary];

@@ -1,7 +1,9 @@
 //! Prefill and decode of different revisions.
 
 use super::{RequestHeaders, pick_as, pool, scheduler};
-use crate::{Decision, Metrics, REVISION_LABEL};
+use longboat_api::labels::KV_REVISION;
+
+use crate::{Decision, Metrics};
 
 const PROFILES: &str = "schedulingProfiles:
 - name: decode
@@ -15,7 +17,7 @@ fn pick(order: &str, endpoints: &[(&str, Option<&str>)], seed: u64) -> Decision 
     let labels: Vec<Vec<(&str, &str)>> = endpoints
         .iter()
         .map(|&(role, revision)| {
-            let revision = revision.map(|revision| (REVISION_LABEL, revision));
+            let revision = revision.map(|revision| (KV_REVISION, revision));
             [("llm-d.ai/role", role)].into_iter().chain(revision).collect()
         })
         .collect();

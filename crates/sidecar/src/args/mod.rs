@@ -10,16 +10,17 @@ use std::{
     time::Duration,
 };
 
-use clap::{ArgAction, CommandFactory, Parser};
+use clap::ArgAction;
 use serde_json::Value;
 
+use longboat_api::groups;
 use longboat_quantity::duration;
 use longboat_telemetry::{
     logging::{Format, LogOptions},
     zap::{Level, Zap},
 };
 
-use crate::{error::Error, settings::Settings};
+use crate::error::Error;
 
 pub use moriio::MoriioArgs;
 
@@ -66,7 +67,7 @@ pub struct Args {
     #[arg(long, env = "INFERENCE_POOL", default_value = "")]
     pub inference_pool: String,
     /// API group of the InferencePool; inference.networking.x-k8s.io means version v1alpha2.
-    #[arg(long, default_value = "inference.networking.k8s.io")]
+    #[arg(long, default_value = groups::POOL)]
     pub pool_group: String,
     /// Choose a random prefill endpoint instead of the first one.
     #[arg(long, env = "ENABLE_PREFILLER_SAMPLING", action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
@@ -160,30 +161,9 @@ impl Args {
 /// The flags as a program of their own.
 #[derive(clap::Parser)]
 #[command(no_binary_name = true)]
-struct Program {
+pub(crate) struct Program {
     #[command(flatten)]
-    args: Args,
-}
-
-/// Returns why no sidecar starts with these arguments, if its container has these variables. `None` if that depends on its pod.
-pub fn refusal(arguments: &[String], variables: &[&str]) -> Option<String> {
-    let is_mounted = |argument: &String| argument.starts_with("--configuration-file");
-    if arguments.iter().any(is_mounted) {
-        return None;
-    }
-    let args = expanded(arguments.iter().map(OsString::from))
-        .map_err(|error| error.to_string())
-        .and_then(|words| Program::try_parse_from(words).map_err(|error| error.to_string()));
-    match args {
-        Ok(Program { args }) => {
-            // A variable may have what the flags lack.
-            let command = Program::command();
-            let mut read = command.get_arguments().filter_map(|argument| argument.get_env()?.to_str());
-            let is_known = !read.any(|variable| variables.contains(&variable));
-            Settings::try_from(args).err().filter(|_| is_known).map(|error| error.to_string())
-        }
-        Err(error) => Some(error),
-    }
+    pub(crate) args: Args,
 }
 
 /// Parses a boolean as Go does, because templates may use its words. An empty variable counts as unset.
@@ -303,6 +283,8 @@ fn scalar(value: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
 
     fn expand(arguments: &[&str]) -> Result<Vec<String>, String> {

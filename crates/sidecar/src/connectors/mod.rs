@@ -20,7 +20,7 @@ pub(crate) use self::{
     mooncake::Mooncake,
     nixl::Nixl,
     offloading::Offloading,
-    plan::{Continue, Failed, Part, Plan, SplitRequest, TRANSFER},
+    plan::{DecodeBuilder, FailureCallback, Part, Plan, SplitRequest, TRANSFER},
     sglang::Sglang,
 };
 use crate::{

@@ -44,17 +44,17 @@ pub(crate) struct Decode {
 }
 
 /// Builds the decoder's part from the body of the prefiller's response.
-pub(crate) type Continue<'a> = Box<dyn FnOnce(&[u8]) -> Result<Decode, serde_json::Error> + Send + 'a>;
+pub(crate) type DecodeBuilder<'a> = Box<dyn FnOnce(&[u8]) -> Result<Decode, serde_json::Error> + Send + 'a>;
 
 /// Called when a prefill has failed.
-pub(crate) type Failed = Box<dyn FnOnce() + Send>;
+pub(crate) type FailureCallback = Box<dyn FnOnce() + Send>;
 
 /// The requests to the engines, and their order.
 pub(crate) enum Plan<'a> {
     /// The decoder's request is sent after the prefiller has answered.
-    InTurn { prefill: Part, decode: Continue<'a> },
+    InTurn { prefill: Part, decode: DecodeBuilder<'a> },
     /// Both requests are sent at the same time. The prefiller's response is discarded.
-    AtOnce { prefill: Part, decode: Part, failed: Option<Failed> },
+    AtOnce { prefill: Part, decode: Part, failed: Option<FailureCallback> },
     /// Both requests are sent at the same time. The decoder's response is held until the prefiller succeeds, for at most
     /// `patience`.
     Held { prefill: Part, decode: Part, patience: Duration },

@@ -24,7 +24,7 @@ use crate::{
 const DONE: &str = "data: [DONE]\n\n";
 
 /// A chunked request and its engine.
-pub(super) struct Chunked {
+pub(super) struct ChunkedRequest {
     pub(super) upstream: Upstream,
     pub(super) head: Head,
     pub(super) engine: Authority,
@@ -35,15 +35,15 @@ pub(super) struct Chunked {
 /// The state of a stream of chunks.
 enum State {
     /// The first chunk has arrived.
-    Taken(Box<Chunked>),
+    Taken(Box<ChunkedRequest>),
     /// The last chunk was sent to the client.
-    Next(Box<Chunked>),
+    Next(Box<ChunkedRequest>),
     Ended,
 }
 
-// === impl Chunked ===
+// === impl ChunkedRequest ===
 
-impl Chunked {
+impl ChunkedRequest {
     /// Returns the client's response, either complete or as a stream. A stream starts when the first chunk has arrived.
     pub(super) async fn run(mut self) -> Response<ProxyBody> {
         // Before the client gets a head, so that a refusal of the first chunk still has its own status.

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use super::{Flow, Head, Route, prefill::Failure};
 use crate::{
     body::{BodyError, ProxyBody},
-    connectors::{Failed, Part},
+    connectors::{FailureCallback, Part},
     metrics::Outcome,
     target::Target,
 };
@@ -33,7 +33,7 @@ impl Flow<'_> {
         head: &Head,
         original: &Bytes,
         (prefill, decode): (Part, Part),
-        failed: Option<Failed>,
+        failed: Option<FailureCallback>,
         route: &Route<'_>,
         target: &Target,
     ) -> Response<ProxyBody> {
@@ -83,7 +83,7 @@ impl Flow<'_> {
         &self,
         head: &Head,
         part: Part,
-        failed: Option<Failed>,
+        failed: Option<FailureCallback>,
         target: &Target,
     ) -> BoxFuture<'static, Result<(), Box<Failure>>> {
         let (prefiller, head, target) = (self.prefiller(), head.clone(), target.clone());

@@ -28,7 +28,7 @@ use crate::{
     upstream::{SendError, Upstream},
 };
 
-use chunked::Chunked;
+use chunked::ChunkedRequest;
 use prefill::{Failure, Prefiller};
 
 /// The parts that every order needs.
@@ -189,7 +189,7 @@ impl Flow<'_> {
     ) -> Response<ProxyBody> {
         if let Some(chunks) = self.chunks(head, &part, cached_tokens) {
             let (upstream, head, engine) = (self.decoder.clone(), head.clone(), engine.clone());
-            return Chunked { upstream, head, engine, rank: part.rank, chunks }.run().await;
+            return ChunkedRequest { upstream, head, engine, rank: part.rank, chunks }.run().await;
         }
         match self.decoder.send(engine, head.request(part)).await {
             Ok(mut answer) => {

@@ -6,7 +6,7 @@ use http::Response;
 use super::{Flow, Head, Route, prefill};
 use crate::{
     body::ProxyBody,
-    connectors::{Continue, Part},
+    connectors::{DecodeBuilder, Part},
     metrics::Outcome,
     target::Target,
 };
@@ -20,7 +20,7 @@ impl Flow<'_> {
         head: &Head,
         original: &Bytes,
         prefill: Part,
-        decode: Continue<'_>,
+        decode: DecodeBuilder<'_>,
         route: &Route<'_>,
         target: &Target,
     ) -> Response<ProxyBody> {

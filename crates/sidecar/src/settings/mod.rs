@@ -5,6 +5,8 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 pub(crate) mod moriio;
 mod transfer;
 
+use longboat_api::groups;
+
 use crate::{
     args::Args,
     connectors::{encoder::Encoder, p2p},
@@ -29,7 +31,7 @@ pub(crate) struct Settings {
     /// `POD_IP`. Requests name a rank by this address and a port.
     pub(crate) pod_ip: String,
     /// The server's TLS: none, self-signed, or from a folder.
-    pub(crate) serving: Serving,
+    pub(crate) serving: ServerTls,
     pub(crate) transfer: Transfer,
     /// The encoder stage, if there is one.
     pub(crate) encoder: Option<Encoder>,
@@ -66,7 +68,7 @@ pub(crate) struct Rank {
 
 /// The server's TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Serving {
+pub(crate) enum ServerTls {
     Plain,
     SelfSigned,
     Folder(PathBuf),
@@ -132,9 +134,9 @@ impl TryFrom<Args> for Settings {
             verify: !args.tls_insecure_skip_verify.iter().any(|name| name == stage),
         };
         let serving = match (args.secure_proxy, args.cert_path.as_str()) {
-            (false, _) => Serving::Plain,
-            (true, "") => Serving::SelfSigned,
-            (true, folder) => Serving::Folder(folder.into()),
+            (false, _) => ServerTls::Plain,
+            (true, "") => ServerTls::SelfSigned,
+            (true, folder) => ServerTls::Folder(folder.into()),
         };
         Ok(Self {
             address: args.address,
@@ -203,7 +205,7 @@ fn allowed(args: &Args) -> Result<Option<Pool>, Error> {
     if !args.enable_ssrf_protection {
         return Ok(None);
     }
-    if !["inference.networking.k8s.io", "inference.networking.x-k8s.io"].contains(&args.pool_group.as_str()) {
+    if ![groups::POOL, groups::OLD_POOL].contains(&args.pool_group.as_str()) {
         let message = format!(
             "API group `{}` has no InferencePool; expected inference.networking.k8s.io or \
              inference.networking.x-k8s.io",
@@ -243,14 +245,14 @@ mod tests {
         ];
         let plain = settings(&[&common[..], &["--secure-proxy=false", "", "", ""]].concat()).unwrap();
         assert_eq!(plain.ranks, [Rank { port: 8000, engine: 8001 }]);
-        assert_eq!(plain.serving, Serving::Plain);
+        assert_eq!(plain.serving, ServerTls::Plain);
         assert!(!plain.decoder.tls && !plain.prefiller.tls);
         let pool = plain.allowed.unwrap();
         assert_eq!((pool.namespace.as_str(), pool.name.as_str()), ("ns", "pool"));
         let tls =
             ["--secure-proxy=true", "--cert-path=/tls", "--enable-tls=decoder", "--enable-tls=prefiller"];
         let secure = settings(&[&common[..], &tls].concat()).unwrap();
-        assert_eq!(secure.serving, Serving::Folder("/tls".into()));
+        assert_eq!(secure.serving, ServerTls::Folder("/tls".into()));
         assert_eq!([secure.decoder, secure.prefiller], [Leg { tls: true, verify: true }; 2]);
     }
 

@@ -15,6 +15,7 @@ use kube::{
     api::{ApiResource, DynamicObject, GroupVersionKind},
     runtime::watcher::{self, Event},
 };
+use longboat_api::groups;
 use longboat_key::Namespace;
 use longboat_watch::{Events, Watched, text_of_watch};
 use serde_json::Value;
@@ -26,8 +27,7 @@ use crate::{core::Core, pool::EndpointSpec};
 const ACTIVE_PORTS: [&str; 2] = ["llm-d.ai/active-ports", "inference.networking.k8s.io/active-ports"];
 
 /// The API groups that have had InferencePools, newest first, each with the version that the picker reads.
-const GROUPS: [(&str, &str); 2] =
-    [("inference.networking.k8s.io", "v1"), ("inference.networking.x-k8s.io", "v1alpha2")];
+const GROUPS: [(&str, &str); 2] = [(groups::POOL, "v1"), (groups::OLD_POOL, "v1alpha2")];
 
 /// The selected pods, and the ports of each pod.
 #[derive(Debug, Clone, PartialEq, Eq)]

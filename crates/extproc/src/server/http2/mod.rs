@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Processor,
     limits::{Activity, Timers, Verdict},
-    options::Shared,
+    options::ServerState,
 };
 
 mod core;
@@ -48,7 +48,7 @@ const RETAINED_BUFFER_BYTES: usize = 256 << 10;
 /// Serves a connection until it ends.
 pub(super) async fn connection<P: Processor>(
     io: impl AsyncRead + AsyncWrite + Unpin,
-    shared: Arc<Shared<P>>,
+    shared: Arc<ServerState<P>>,
     shutdown: CancellationToken,
 ) {
     let limits = shared.options.limits;

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     headers::{HeaderChanges, Headers},
     message::{Action, Event, Incoming, MAX_BODY_CHUNK},
-    server::{Exchange, Outbox, PATH, Processor, ServerOptions, options::Shared},
+    server::{Exchange, Outbox, PATH, Processor, ServerOptions, options::ServerState},
     windows::{CONNECTION_WINDOW, STREAM_WINDOW},
 };
 
@@ -123,7 +123,7 @@ impl Peer {
         let memory = Budget::new(MEMORY);
         let options = ServerOptions { memory: Arc::clone(&memory), ..ServerOptions::default() };
         let mut peer = Self {
-            core: Core::new(Arc::new(Shared::new(Arc::new(Echo), options))),
+            core: Core::new(Arc::new(ServerState::new(Arc::new(Echo), options))),
             memory,
             checked: 0,
             opened: 0,

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     Action, Event, Headers, Reply, ServerOptions,
-    server::{MAX_STREAMS, options::Shared},
+    server::{MAX_STREAMS, options::ServerState},
     windows::{CONNECTION_WINDOW, STREAM_WINDOW},
     wire::ProcessingResponse,
 };
@@ -29,7 +29,7 @@ fn core() -> Core<Echo> {
 
 fn core_with(memory: &Arc<Budget>) -> Core<Echo> {
     let options = ServerOptions { memory: Arc::clone(memory), ..ServerOptions::default() };
-    Core::new(Arc::new(Shared::new(Arc::new(Echo), options)))
+    Core::new(Arc::new(ServerState::new(Arc::new(Echo), options)))
 }
 
 /// Returns the frames of the output so far.

@@ -3,14 +3,59 @@
 use std::{net::SocketAddr, pin::pin};
 
 use bytes::Bytes;
-use http::request::Parts;
-use longboat_extproc::{Action, Event, HeaderChanges, ImmediateResponse, Receiver, Reply, Sender, names};
-
-use super::{
-    Decision, Forward, PickError,
-    wire::{listed, request_headers},
+use http::{Response, StatusCode, request::Parts};
+use longboat_extproc::{
+    Action, ClientError, Event, HeaderChanges, ImmediateResponse, Receiver, Reply, Sender, names,
 };
-use crate::proxy::upload::{Part, Upload};
+
+use super::wire::{listed, request_headers};
+use crate::proxy::{
+    answer::refuse,
+    body::ProxyBody,
+    upload::{Part, Upload, UploadError},
+};
+
+/// The gRPC status of a picker that cannot decide yet, or no longer can.
+const UNAVAILABLE: i32 = 14;
+
+/// The picker's decision about a request.
+pub(super) enum Decision {
+    /// Forward the request.
+    Forward(Box<Forward>),
+    /// Answer without a back end.
+    Answer(ImmediateResponse),
+}
+
+/// A request that is forwarded to an endpoint.
+#[derive(Default)]
+pub(super) struct Forward {
+    pub(super) changes: HeaderChanges,
+    pub(super) body: Vec<Bytes>,
+    /// The endpoints that the picker chose, best first.
+    pub(super) endpoints: Vec<SocketAddr>,
+    /// The stream on which the picker sees the response.
+    pub(super) exchange: Option<(Sender, Receiver)>,
+}
+
+/// Why no picker has decided.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PickError {
+    /// There is no ready picker.
+    #[error("the pool has no ready endpoint picker")]
+    None,
+    /// A picker cannot be reached.
+    #[error("cannot reach the endpoint picker")]
+    Unreachable(#[source] ClientError),
+    /// A picker failed during the exchange.
+    #[error("the endpoint picker failed: {0}")]
+    Failed(#[source] ClientError),
+    /// A picker ended its stream without a decision.
+    #[error("the endpoint picker did not answer")]
+    Silent,
+    /// The client's body cannot be used.
+    #[error(transparent)]
+    Upload(#[from] UploadError),
+}
 
 /// The picker's replies so far.
 #[derive(Default)]
@@ -172,6 +217,22 @@ impl<'a> BodyCursor<'a> {
             self.at -= first.len();
             self.chunks = rest;
         }
+    }
+}
+
+// === impl PickError ===
+
+impl PickError {
+    pub(super) fn answer(&self) -> Response<ProxyBody> {
+        let status = match self {
+            Self::None
+            | Self::Unreachable(_)
+            | Self::Failed(ClientError::Status { code: UNAVAILABLE, .. }) => StatusCode::SERVICE_UNAVAILABLE,
+            // Envoy answers with this status when its processor fails during a request.
+            Self::Failed(_) | Self::Silent => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Upload(_) => StatusCode::BAD_REQUEST,
+        };
+        refuse(status, &self.to_string())
     }
 }
 

@@ -9,26 +9,22 @@ mod wire;
 
 use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use http::{Response, StatusCode, header, request::Parts};
+use http::{Response, header, request::Parts};
 use longboat_epp::host::{LocalPickers, RunningPicker};
-use longboat_extproc::{Client, ClientError, Exchange, HeaderChanges, ImmediateResponse, Receiver, Sender};
+use longboat_extproc::{Client, ClientError, Exchange};
 use parking_lot::Mutex;
 use rand::seq::SliceRandom;
 use tokio::time::Instant;
 
-use self::decide::decide;
+use self::decide::{Decision, Forward, PickError, decide};
 use super::{
-    answer::{failed, refuse, refused},
+    answer::{failed, refused},
     body::ProxyBody,
     deadline::{expired, within},
-    upload::{Upload, UploadError},
+    upload::Upload,
     upstream::{Failover, Upstream},
 };
 use crate::route::Pool;
-
-/// The gRPC status of a picker that cannot decide yet, or no longer can.
-const UNAVAILABLE: i32 = 14;
 
 /// The HTTP status of a picker that knows no endpoint.
 const UNAVAILABLE_STATUS: u16 = 503;
@@ -64,44 +60,6 @@ enum PickerLink {
     Local(RunningPicker),
     /// Over ext_proc.
     Remote(SocketAddr),
-}
-
-/// The picker's decision about a request.
-enum Decision {
-    /// Forward the request.
-    Forward(Box<Forward>),
-    /// Answer without a back end.
-    Answer(ImmediateResponse),
-}
-
-/// A request that is forwarded to an endpoint.
-#[derive(Default)]
-struct Forward {
-    changes: HeaderChanges,
-    body: Vec<Bytes>,
-    /// The endpoints that the picker chose, best first.
-    endpoints: Vec<SocketAddr>,
-    /// The stream on which the picker sees the response.
-    exchange: Option<(Sender, Receiver)>,
-}
-
-#[derive(Debug, thiserror::Error)]
-enum PickError {
-    /// There is no ready picker.
-    #[error("the pool has no ready endpoint picker")]
-    None,
-    /// A picker cannot be reached.
-    #[error("cannot reach the endpoint picker")]
-    Unreachable(#[source] ClientError),
-    /// A picker failed during the exchange.
-    #[error("the endpoint picker failed: {0}")]
-    Failed(#[source] ClientError),
-    /// A picker ended its stream without a decision.
-    #[error("the endpoint picker did not answer")]
-    Silent,
-    /// The client's body cannot be used.
-    #[error(transparent)]
-    Upload(#[from] UploadError),
 }
 
 // === impl Pickers ===
@@ -297,21 +255,5 @@ impl std::fmt::Display for PickerLink {
             Self::Local(picker) => f.write_str(picker.name()),
             Self::Remote(address) => write!(f, "{address}"),
         }
-    }
-}
-
-// === impl PickError ===
-
-impl PickError {
-    fn answer(&self) -> Response<ProxyBody> {
-        let status = match self {
-            Self::None
-            | Self::Unreachable(_)
-            | Self::Failed(ClientError::Status { code: UNAVAILABLE, .. }) => StatusCode::SERVICE_UNAVAILABLE,
-            // Envoy answers with this status when its processor fails during a request.
-            Self::Failed(_) | Self::Silent => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::Upload(_) => StatusCode::BAD_REQUEST,
-        };
-        refuse(status, &self.to_string())
     }
 }

@@ -1,6 +1,6 @@
 //! Requests that a picker decides, and the end of a picker.
 
-use super::*;
+use super::{super::headers, *};
 
 #[tokio::test]
 async fn a_pools_answer_streams_through_the_picker_chunk_by_chunk() {
@@ -193,12 +193,12 @@ async fn what_only_a_picker_may_say_does_not_pass() {
     let bench = bench(None, echo, &[echo], "FailOpen").await;
     for path in ["/pool", "/svc"] {
         let url = format!("{}{path}/v1/completions", bench.url);
-        let request = names::STEERING.iter().fold(bench.client.post(url), |request, name| {
-            request.header(*name, "203.0.113.1:1").header("connection", "close")
+        let request = headers::steering().fold(bench.client.post(url), |request, name| {
+            request.header(name, "203.0.113.1:1").header("connection", "close")
         });
         assert_eq!(request.body("{}").send().await.unwrap().status(), 200);
-        let headers = seen.lock().take().unwrap();
-        assert!(names::STEERING.iter().all(|name| !headers.contains_key(*name)), "{path}: {headers:?}");
+        let arrived = seen.lock().take().unwrap();
+        assert!(headers::steering().all(|name| !arrived.contains_key(name)), "{path}: {arrived:?}");
     }
 }
 

@@ -1,12 +1,10 @@
 //! Pod templates: their comparison, and the hash in the name of a ReplicaSet.
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
+use longboat_key::names::GENERATED_ALPHABET;
 
 /// The label that distinguishes the pods of different templates.
 pub(super) const HASH_LABEL: &str = "pod-template-hash";
-
-/// The characters that Kubernetes uses in generated names: they form no words.
-const SAFE_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Whether a ReplicaSet's template is the Deployment's, apart from the hash label.
 pub(super) fn same(of_set: Option<&PodTemplateSpec>, of_deployment: &PodTemplateSpec) -> bool {
@@ -41,7 +39,7 @@ pub(super) fn hash(template: &PodTemplateSpec, collisions: Option<i32>) -> Strin
     digest
         .to_string()
         .bytes()
-        .map(|digit| char::from(SAFE_ALPHABET[usize::from(digit) % SAFE_ALPHABET.len()]))
+        .map(|digit| char::from(GENERATED_ALPHABET[usize::from(digit) % GENERATED_ALPHABET.len()]))
         .collect()
 }
 
@@ -69,6 +67,6 @@ mod tests {
         assert_eq!(hash(&plain, None), hash(&labelled, None));
         assert_ne!(hash(&plain, None), hash(&other, None));
         assert_ne!(hash(&plain, None), hash(&plain, Some(1)));
-        assert!(hash(&plain, None).bytes().all(|byte| SAFE_ALPHABET.contains(&byte)));
+        assert!(hash(&plain, None).bytes().all(|byte| GENERATED_ALPHABET.contains(&byte)));
     }
 }

@@ -9,6 +9,7 @@ use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::{EnvVar, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::ResourceExt;
+use longboat_key::names::GENERATED_ALPHABET;
 use sha2::{Digest, Sha256};
 
 use crate::controllers::owners::control_by;
@@ -48,11 +49,10 @@ impl Number {
     fn name(self, job: &Job) -> String {
         let seed = format!("{}/{:?}/{}", job.uid().unwrap_or_default(), self.index, self.attempt);
         let digest = Sha256::digest(seed.as_bytes());
-        // Characters that form no words.
         let suffix: String = digest
             .iter()
             .take(5)
-            .map(|byte| char::from(b"bcdfghjklmnpqrstvwxz2456789"[usize::from(*byte) % 27]))
+            .map(|byte| char::from(GENERATED_ALPHABET[usize::from(*byte) % GENERATED_ALPHABET.len()]))
             .collect();
         match self.index {
             Some(index) => format!("{}-{index}-{suffix}", job.name_any()),

@@ -5,7 +5,15 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{cache::Cache, lookup::EncoderLookup};
-use crate::{media::Media, prelude::*};
+use crate::{
+    decision::Decision,
+    endpoint::{Slot, Snapshot},
+    finding::Finding,
+    listing::Listing,
+    media::Media,
+    producer::ProducerState,
+    request::Request,
+};
 
 /// The items that each endpoint has probably encoded: the last ones that it was sent, up to the size of its encoder's cache.
 #[derive(Debug, Clone)]

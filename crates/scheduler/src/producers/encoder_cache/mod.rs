@@ -5,11 +5,10 @@ pub(crate) mod caches;
 pub(crate) mod lookup;
 
 use caches::EncoderCaches;
+use longboat_api::picker_plugins::ENCODER_CACHE_PRODUCER;
 
 use crate::prelude::*;
 
-/// The name of the default producer of encoder caches.
-const DEFAULT_ENCODER_CACHE: &str = "mm-embeddings-cache-producer";
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct RawParameters {
@@ -76,12 +75,12 @@ pub(crate) fn place(
     field: &str,
     producer: Option<&str>,
 ) -> Result<usize, ConfigError> {
-    let wanted = producer.filter(|name| !name.is_empty()).unwrap_or(DEFAULT_ENCODER_CACHE);
+    let wanted = producer.filter(|name| !name.is_empty()).unwrap_or(ENCODER_CACHE_PRODUCER);
     let named = builder.all::<EncoderCache>().find(|(_, name, _)| *name == wanted).map(|(place, ..)| place);
     if let Some(place) = named {
         return Ok(place);
     }
-    if wanted != DEFAULT_ENCODER_CACHE {
+    if wanted != ENCODER_CACHE_PRODUCER {
         return Err(ConfigError::reference(
             format!("{field} of plugin \"{}\"", parameters.name),
             wanted,

@@ -19,7 +19,7 @@ use crate::{
     server::{
         Processor,
         limits::{MAX_FIELDS, MAX_STREAMS},
-        options::Shared,
+        options::ServerState,
     },
     windows::{CONNECTION_WINDOW, STREAM_WINDOW},
 };
@@ -54,7 +54,7 @@ pub(super) struct ConnectionError(pub(super) Code);
 
 /// The state of a connection.
 pub(super) struct Core<P: Processor> {
-    shared: Arc<Shared<P>>,
+    shared: Arc<ServerState<P>>,
     decoder: Decoder,
     calls: BTreeMap<u32, Call<P::Exchange>>,
     /// Calls that have something to send, in sending order. A call that waits for its own window is in no list.
@@ -86,7 +86,7 @@ pub(super) struct Core<P: Processor> {
 }
 
 impl<P: Processor> Core<P> {
-    pub(super) fn new(shared: Arc<Shared<P>>) -> Self {
+    pub(super) fn new(shared: Arc<ServerState<P>>) -> Self {
         let mut output = Vec::new();
         // The settings: concurrent streams, their window, and the longest list of fields.
         frame::settings(&[(3, MAX_STREAMS), (4, STREAM_WINDOW), (6, MAX_FIELDS)], &mut output);
