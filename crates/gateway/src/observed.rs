@@ -166,9 +166,7 @@ impl RoutingInputs {
 
 /// Returns what [`RoutingInputs::pool_tls_endpoints`] reads of a pod, or `None` if its probes call no port with TLS.
 pub(crate) fn only_tls_probes(spec: PodSpec) -> Option<PodSpec> {
-    if tls_ports(&spec).next().is_none() {
-        return None;
-    }
+    tls_ports(&spec).next()?;
     let all = spec.containers.into_iter().chain(spec.init_containers.into_iter().flatten());
     let containers = all
         .map(|container| Container {
