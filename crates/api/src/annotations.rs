@@ -29,7 +29,7 @@ pub const DRA_DEVICES: &str = "internal.serving.kserve.io/exp-dra-devices";
 /// asks for it. KServe does not have it.
 pub const ASKED_FOR: &str = "internal.serving.kserve.io/asked-for";
 /// `true` asks KServe to run prefill and decode as one DisaggregatedSet. It has no effect: Longboat creates none.
-pub(crate) const ENABLE_DISAGGREGATED_SET: &str = "serving.kserve.io/enable-disaggregated-set";
+pub const ENABLE_DISAGGREGATED_SET: &str = "serving.kserve.io/enable-disaggregated-set";
 /// In `spec.annotations`: `"true"` lets routes match the model header for this service. On a Gateway: `"false"` turns this
 /// off for services that name the Gateway, unless the platform forces it.
 pub const MODEL_BASED_ROUTING: &str = "serving.kserve.io/model-based-routing-enabled";
