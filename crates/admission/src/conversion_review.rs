@@ -1,7 +1,12 @@
 //! Responds to a `ConversionReview`.
 
+use std::fmt;
+
 use longboat_api::conversion::{self, Version};
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{Error, SeqAccess, Visitor},
+};
 use serde_json::value::RawValue;
 
 use crate::{
@@ -16,24 +21,25 @@ struct ConversionRequest<'a> {
     uid: String,
     #[serde(default, rename = "desiredAPIVersion")]
     desired_api_version: String,
-    #[serde(default, borrow)]
-    objects: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    objects: Option<&'a RawValue>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Reply<'a> {
-    api_version: String,
-    kind: String,
+    api_version: &'a str,
+    kind: &'a str,
     response: Response<'a>,
 }
 
+/// The converted objects come last, see [`conversion_review`].
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Response<'a> {
-    uid: String,
+    uid: &'a str,
     result: Outcome,
-    converted_objects: Vec<SparseObject<'a>>,
+    converted_objects: [(); 0],
 }
 
 #[derive(Serialize)]
@@ -45,6 +51,14 @@ struct Outcome {
     message: Option<String>,
 }
 
+/// Reads a list of objects, and appends each one to `text` in the version `target`.
+struct Converter<'t> {
+    target: Version,
+    text: &'t mut Vec<u8>,
+    /// Why an object cannot be converted. An error of the parser would have a position in the text of the list instead.
+    failure: &'t mut Option<String>,
+}
+
 /// Converts the objects of a review. Returns the JSON of the response, with the objects in the same order. If one cannot be
 /// converted, the whole review fails with a message that names it.
 ///
@@ -53,37 +67,73 @@ struct Outcome {
 /// [`MalformedReview`] if the body is not a `ConversionReview` of version `v1` or `v1beta1`, because then there is no review to
 /// respond to.
 pub fn conversion_review(body: &[u8]) -> Result<Vec<u8>, MalformedReview> {
-    let (api_version, kind, asked): (_, _, ConversionRequest) =
+    let (api_version, kind, asked): (String, String, ConversionRequest) =
         envelope::read(body, "apiextensions.k8s.io", "ConversionReview")?;
-    let (result, converted_objects) = match convert(&asked.objects, &asked.desired_api_version) {
-        Ok(objects) => (Outcome { status: "Success", reason: None, message: None }, objects),
-        Err(why) => {
-            (Outcome { status: "Failure", reason: Some("BadRequest"), message: Some(why) }, Vec::new())
-        }
+    let reply = |result| {
+        let response = Response { uid: &asked.uid, result, converted_objects: [] };
+        // Strings and numbers can always be serialized.
+        serde_json::to_vec(&Reply { api_version: &api_version, kind: &kind, response }).unwrap_or_default()
     };
-    let reply = Reply { api_version, kind, response: Response { uid: asked.uid, result, converted_objects } };
-    let mut text = Vec::with_capacity(body.len() + body.len() / 8);
-    // Strings and JSON values can always be serialized, and writing to memory cannot fail.
-    let _ = serde_json::to_writer(&mut text, &reply);
-    Ok(text)
-}
-
-fn convert<'a>(objects: &[&'a RawValue], desired: &str) -> Result<Vec<SparseObject<'a>>, String> {
+    let refusal = |why| reply(Outcome { status: "Failure", reason: Some("BadRequest"), message: Some(why) });
+    let desired = &asked.desired_api_version;
     let Some(target) = Version::of_api_version(desired) else {
-        return Err(format!(
+        return Ok(refusal(format!(
             "desiredAPIVersion `{desired}` is not supported; expected {} or {}",
             Version::V1Alpha1,
             Version::V1Alpha2
-        ));
+        )));
     };
-    let converted = objects.iter().enumerate().map(|(at, object)| {
-        let mut object = SparseObject::read(object)
-            .map_err(|error| format!("request.objects[{at}] cannot be read: {error}"))?;
-        conversion::convert(&mut object.tree, target)
-            .map_err(|error| format!("request.objects[{at}]: {error}"))?;
-        Ok(object)
-    });
-    converted.collect()
+    // Each object is read, converted and written before the next one is read: a review can hold every object of a cluster.
+    let mut text = reply(Outcome { status: "Success", reason: None, message: None });
+    let end = text.split_off(text.len() - "]}}".len());
+    let Some(objects) = asked.objects else { return Ok([text, end].concat()) };
+    text.reserve(objects.get().len() + objects.get().len() / 8);
+    let mut failure = None;
+    let converter = Converter { target, text: &mut text, failure: &mut failure };
+    let read = serde_json::Deserializer::from_str(objects.get()).deserialize_seq(converter);
+    match (failure, read) {
+        (Some(why), _) => Ok(refusal(why)),
+        (None, Err(error)) => Err(MalformedReview(format!("request.objects: {error}"))),
+        (None, Ok(())) => {
+            text.extend(end);
+            Ok(text)
+        }
+    }
+}
+
+// === impl Converter ===
+
+impl<'a> Visitor<'a> for Converter<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list of objects")
+    }
+
+    fn visit_seq<A: SeqAccess<'a>>(self, mut objects: A) -> Result<(), A::Error> {
+        let mut at = 0_usize;
+        while let Some(object) = objects.next_element()? {
+            if at > 0 {
+                self.text.push(b',');
+            }
+            if let Err(why) = write_converted(object, at, self.target, self.text) {
+                *self.failure = Some(why);
+                return Err(A::Error::custom("an object cannot be converted"));
+            }
+            at += 1;
+        }
+        Ok(())
+    }
+}
+
+fn write_converted(object: &RawValue, at: usize, target: Version, text: &mut Vec<u8>) -> Result<(), String> {
+    let mut object = SparseObject::read(object)
+        .map_err(|error| format!("request.objects[{at}] cannot be read: {error}"))?;
+    conversion::convert(&mut object.tree, target)
+        .map_err(|error| format!("request.objects[{at}]: {error}"))?;
+    // JSON values can always be serialized, and writing to memory cannot fail.
+    let _ = serde_json::to_writer(text, &object);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -151,6 +201,22 @@ mod tests {
     }
 
     #[test]
+    fn a_review_of_many_broken_objects_ends_at_the_first() {
+        let objects = vec!["null"; 1 << 20].join(",");
+        let body = format!(
+            r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{{"objects":[{objects}],
+            "desiredAPIVersion":"serving.kserve.io/v1alpha2","uid":"u"}}}}"#
+        );
+        let reply: Value = serde_json::from_slice(&conversion_review(body.as_bytes()).unwrap()).unwrap();
+        assert_eq!(
+            (&reply["response"]["uid"], &reply["response"]["convertedObjects"]),
+            (&json!("u"), &json!([]))
+        );
+        let why = reply["response"]["result"]["message"].as_str().unwrap();
+        assert!(why.starts_with("request.objects[0]: "), "{why}");
+    }
+
+    #[test]
     fn unknown_versions_are_refused_by_name() {
         let message = |desired: &str, version: &str| {
             ask(desired, &[service(version, "a")])["response"]["result"]["message"]
@@ -182,7 +248,8 @@ mod tests {
             r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview"}"#,
             r#"{"apiVersion": "apiextensions.k8s.io/v2", "kind": "ConversionReview", "request": {}}"#,
             r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "AdmissionReview", "request": {}}"#,
-            r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": {"objects": {}}}"#,
+            r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+                "request": {"objects": {}, "desiredAPIVersion": "serving.kserve.io/v1alpha2"}}"#,
         ] {
             assert!(conversion_review(body.as_bytes()).is_err(), "{body}");
         }

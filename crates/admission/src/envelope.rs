@@ -5,7 +5,7 @@ use serde::Deserialize;
 /// A body that is not a review. The HTTP response is 400 with this text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct MalformedReview(String);
+pub struct MalformedReview(pub(crate) String);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

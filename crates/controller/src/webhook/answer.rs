@@ -6,9 +6,9 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
-use longboat_accept::Ambiguity;
+use longboat_accept::{Ambiguity, Budget, MemoryReservation};
 use longboat_admission::{Hook, MalformedReview, configurations::CONVERT, conversion_review, review};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
 use tracing::{Instrument, Span};
 
 use super::{facts::Source, read_retry::ReadError, settings::Limits};
@@ -16,16 +16,14 @@ use crate::{metrics::Metrics, spans};
 
 /// Bodies from this size on are handled on blocking threads: parsing them takes milliseconds, and connections must not wait.
 const BLOCKING_THRESHOLD_BYTES: usize = 64 << 10;
-/// Bytes per permit of the body budget. A semaphore has at most 2^29 permits on 32-bit machines.
-const UNIT: usize = 1 << 10;
 
 /// Answers requests.
 pub(super) struct WebhookHandler {
     facts: Source,
     metrics: Metrics,
     limits: Limits,
-    /// Permits for body bytes, see [`UNIT`].
-    room: Semaphore,
+    /// The memory of the bodies that have arrived.
+    bodies: Arc<Budget>,
     /// Permits for blocking threads that handle large bodies.
     threads: Arc<Semaphore>,
 }
@@ -50,6 +48,8 @@ enum RequestRejection {
     ContentType(String),
     #[error("the body is larger than {limit} bytes, the limit of a review")]
     TooLarge { limit: usize },
+    #[error("the bodies of other requests need all memory for bodies: try again later")]
+    Busy,
     #[error("the body did not arrive in time")]
     Slow,
     #[error("cannot read the body: {0}")]
@@ -70,7 +70,7 @@ impl WebhookHandler {
         Self {
             facts,
             metrics,
-            room: Semaphore::new(limits.bodies / UNIT),
+            bodies: Budget::new(limits.bodies),
             limits,
             threads: Arc::new(Semaphore::new(threads)),
         }
@@ -141,31 +141,27 @@ impl WebhookHandler {
         }
     }
 
-    /// Reads a body. Its bytes take their share of the body budget as they arrive: if a body took what it announces, a few clients
-    /// that send nothing more would stop all others.
+    /// Reads a body. Its bytes take their share of the memory for bodies as they arrive: if a body took what it announces, a few
+    /// clients that send nothing more would stop all others. A body that finds no room is refused: bodies that waited for each other
+    /// would all fail.
     async fn body(
         &self,
         mut body: Incoming,
         limit: usize,
-    ) -> Result<(Bytes, SemaphorePermit<'_>), RequestRejection> {
+    ) -> Result<(Bytes, MemoryReservation), RequestRejection> {
         let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         if announced > limit {
             return Err(RequestRejection::TooLarge { limit });
         }
-        let take = async |units: usize| {
-            let units = u32::try_from(units).unwrap_or(u32::MAX);
-            self.room.acquire_many(units).await.map_err(|_| RequestRejection::Internal)
-        };
-        let (mut read, mut room) = (Vec::new(), take(0).await?);
+        let mut read = Vec::new();
+        let mut room = self.bodies.hold(0).ok_or(RequestRejection::Busy)?;
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| RequestRejection::Broken(error.to_string()))?;
             let Ok(bytes) = frame.into_data() else { continue };
-            let length = read.len() + bytes.len();
-            if length > limit {
+            if read.len() + bytes.len() > limit {
                 return Err(RequestRejection::TooLarge { limit });
             }
-            let units = length.div_ceil(UNIT).min(self.limits.bodies / UNIT);
-            room.merge(take(units.saturating_sub(room.num_permits())).await?);
+            room.grow(bytes.len()).ok_or(RequestRejection::Busy)?;
             read.extend_from_slice(&bytes);
         }
         Ok((read.into(), room))
@@ -234,6 +230,7 @@ impl RequestRejection {
             Self::ContentType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Slow => StatusCode::REQUEST_TIMEOUT,
+            Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::Ambiguous(_) | Self::Broken(_) | Self::Malformed(_) => StatusCode::BAD_REQUEST,
             Self::Facts(_) | Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -247,7 +244,7 @@ impl RequestRejection {
         if let Self::Method(_) = self {
             headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
         }
-        if let Self::Ambiguous(_) | Self::TooLarge { .. } | Self::Slow | Self::Broken(_) = self
+        if let Self::Ambiguous(_) | Self::TooLarge { .. } | Self::Busy | Self::Slow | Self::Broken(_) = self
             && version < Version::HTTP_2
         {
             // The rest of the body is unread, or its end is uncertain, so the connection cannot be reused.

@@ -46,9 +46,10 @@ pub struct Settings {
 pub struct Limits {
     /// Largest AdmissionReview in bytes. It holds two objects, and etcd stores objects of up to 1.5 MiB.
     pub admission_body: usize,
-    /// Largest ConversionReview in bytes. It holds every object of a list: 100,000 services of 1 KiB, or 20,000 of 6 KiB.
+    /// Largest ConversionReview in bytes. It holds every object of a list: 48,000 services of 1 KiB, or 8,000 of 6 KiB.
     pub conversion_body: usize,
-    /// Bytes of all bodies that have arrived, together. Further bytes wait.
+    /// Bytes of all bodies that have arrived, together. Their answers need the same memory again, and both fit into the 300 MiB of
+    /// an installation. A body that finds no room is refused.
     pub bodies: usize,
     /// Bytes of long heads that have not arrived whole, together. A connection beyond them is closed.
     pub heads: usize,
@@ -116,8 +117,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             admission_body: 8 << 20,
-            conversion_body: 128 << 20,
-            bodies: 256 << 20,
+            conversion_body: 48 << 20,
+            bodies: 96 << 20,
             heads: 16 << 20,
             connections: 1024,
             patience: Duration::from_secs(30),

@@ -244,6 +244,41 @@ async fn bodies_that_are_announced_and_do_not_come_stop_no_others() {
 }
 
 #[tokio::test]
+async fn bodies_that_need_more_memory_than_there_is_are_refused_and_not_made_to_wait_for_each_other() {
+    let limits =
+        Limits { admission_body: 10_000, conversion_body: 20_000, bodies: 30_000, ..Limits::default() };
+    let (_world, replica, client) = reached(Settings { limits, ..Settings::default() }).await;
+    let (arrived, mut arrivals) = tokio::sync::mpsc::unbounded_channel();
+    let end = std::sync::Arc::new(tokio::sync::Notify::new());
+    let begin = |bytes: usize| {
+        let (arrived, end) = (arrived.clone(), end.clone());
+        let pieces = futures::stream::unfold(0, move |step| {
+            let (arrived, end) = (arrived.clone(), end.clone());
+            async move {
+                if step == 1 {
+                    let _ = arrived.send(());
+                    end.notified().await;
+                }
+                let piece = if step == 0 { vec![b' '; bytes] } else { b"{}".to_vec() };
+                (step < 2).then_some((Ok::<_, std::io::Error>(piece), step + 1))
+            }
+        });
+        post(&replica, &client, "/convert", Body::wrap_stream(pieces))
+    };
+    let first = async {
+        let answer = begin(15_000).await;
+        assert_eq!(answer.status(), 400, "it has arrived, and is no review");
+    };
+    let second = async {
+        arrivals.recv().await;
+        // The first body may be on its way still, so the second one is as long as both may be together.
+        while post(&replica, &client, "/convert", vec![b' '; 20_000]).await.status() != 503 {}
+        end.notify_one();
+    };
+    tokio::time::timeout(PATIENCE, async { tokio::join!(first, second) }).await.expect("both are answered");
+}
+
+#[tokio::test]
 async fn a_request_with_two_lengths_is_refused() {
     let (world, replica, _client) = reached(Settings::default()).await;
     let mut stream = connect(&world, &replica, b"http/1.1").await;
