@@ -20,9 +20,6 @@ const PLATFORM: &str = include_str!("objects/platform.yaml");
 const PROMETHEUS: &str = r#"{"prometheus": {"url": "http://prometheus.invalid"}}"#;
 const CONTROLLER: &str = include_str!("objects/controller.yaml");
 
-/// Kinds of the Gateway API that only the gateway reads.
-const GATEWAY_KINDS: &str = include_str!("objects/gateway-kinds.yaml");
-
 /// Why the initial objects cannot be installed.
 #[derive(Debug, thiserror::Error)]
 pub enum BootstrapError {
@@ -48,9 +45,7 @@ pub(crate) async fn install(client: &Client, gateway: SocketAddr) -> Result<(), 
         apply::one(client, Owner::Up, None, crd).await?;
     }
     // With the kinds that pickers read, manifests with such objects can be applied.
-    let of_gateways =
-        manifest::parse("gateway-kinds", GATEWAY_KINDS)?.into_iter().map(|document| document.object);
-    for definition in longboat_api::crd::pickers().into_iter().chain(of_gateways) {
+    for definition in longboat_api::crd::pickers().into_iter().chain(longboat_api::crd::gateway_kinds()) {
         apply::one(client, Owner::Up, None, definition).await?;
     }
     let platform = manifest::parse("platform", PLATFORM)?.into_iter().map(|mut document| {

@@ -22,7 +22,7 @@ use serde_json::Value;
 use crate::{
     Settings,
     validate::{
-        finding::{Finding, ObjectName, Severity, Source},
+        finding::{Finding, INFERENCE_SERVICE, NOT_CHECKED, ObjectName, Severity, Source},
         kinds::{KindLookup, Kinds},
         object::Examination,
     },
@@ -146,8 +146,9 @@ impl Cluster {
         let name = ObjectName::of(document, Namespace(document.namespace()));
         let mut finding = Finding::at(document, &name, "", Source::Schema);
         finding.severity = Severity::Note;
-        "NotChecked".clone_into(&mut finding.reason);
+        NOT_CHECKED.clone_into(&mut finding.reason);
         finding.message = format!("unknown kind {} in {}; not checked", name.kind, name.api_version);
+        finding.hint = (name.kind == "InferenceService").then(|| INFERENCE_SERVICE.to_owned());
         let stored = StoredManifest {
             document: document.clone(),
             namespace: namespace.to_shared(),

@@ -17,7 +17,7 @@ pub use conversion::{Conversion, WebhookService};
 pub use minimal::minimal;
 pub use pickers::pickers;
 pub(crate) use vendored::{backend_reference, pool_spec, route_spec};
-pub use vendored::{foreign, optional, runtimes};
+pub use vendored::{foreign, gateway_kinds, optional, runtimes};
 
 use k8s_openapi::{ListableResource, Resource};
 use serde_json::{Value, json};

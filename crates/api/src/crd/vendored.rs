@@ -22,6 +22,9 @@ const DOCUMENTS: [&str; 9] = documents![
     "serving.kserve.io_clusterservingruntimes.yaml",
 ];
 
+/// The kinds of the Gateway API that only the gateway reads.
+const GATEWAY_KINDS: &str = include_str!("gateway-kinds.yaml");
+
 /// Marks a schema that is complete: [`super::inline`] leaves it as it is.
 pub(super) const COMPLETE: &str = "x-complete";
 
@@ -50,6 +53,11 @@ pub fn optional() -> Vec<Value> {
 /// Returns the CRDs of runtimes, for clusters to which KServe has not brought them.
 pub fn runtimes() -> Vec<Value> {
     DOCUMENTS[7..].iter().map(parsed).collect()
+}
+
+/// Returns the CRDs of further kinds of the Gateway API, with what the gateway reads of them.
+pub fn gateway_kinds() -> Vec<Value> {
+    serde_saphyr::from_multiple(GATEWAY_KINDS).expect("a test reads the embedded file")
 }
 
 fn parsed(document: &&str) -> Value {

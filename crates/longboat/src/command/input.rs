@@ -15,7 +15,9 @@ use longboat_offline::{
     refusal,
     render::{self, Note, Severity},
     scene::{ObservedCluster, Scene},
-    validate::{Finding, PICKER_CONFIG, Severity as Gravity, picker_findings, shortened, validate},
+    validate::{
+        Finding, INFERENCE_SERVICE, NOT_CHECKED, PICKER_CONFIG, Severity as Gravity, picker_findings, shortened, validate,
+    },
 };
 use owo_colors::OwoColorize;
 use tokio::runtime::Handle;
@@ -54,8 +56,7 @@ pub(crate) fn no_service(documents: &[Document]) -> anyhow::Error {
     }
     if kinds.contains(&"InferenceService") {
         return anyhow::anyhow!(
-            "the manifests contain no {SERVICE}, only {}: Longboat does not run InferenceService, KServe's API for other models; a \
-             service of a language model is a {SERVICE}",
+            "the manifests contain no {SERVICE}, only {}: {INFERENCE_SERVICE}",
             kinds.join(", ")
         );
     }
@@ -169,18 +170,26 @@ pub(crate) fn namespaces(documents: &[Document], settings: &Settings) -> Vec<Nam
     all
 }
 
-/// Reads the given manifests, if a cluster would accept all of them, the controller could work with them, and the pickers
-/// would start.
+/// Reads the given manifests, if a local cluster would accept all of them, the controller could work with them, and the pickers
+/// would start. A running cluster may know kinds that the manifests do not define.
 ///
 /// # Errors
 ///
 /// If a manifest cannot be read or used. The error has the problems of each, after `consequence`.
-pub(crate) fn accepted_documents(inputs: &[PathBuf], consequence: &str) -> anyhow::Result<Vec<Document>> {
+pub(crate) fn accepted_documents(
+    inputs: &[PathBuf],
+    is_running: bool,
+    consequence: &str,
+) -> anyhow::Result<Vec<Document>> {
     let documents = read(inputs)?;
     let reading = ParseOutput { documents: documents.clone(), ..ParseOutput::default() };
     let report = validate(reading, &Settings::default());
     // This machine has no other picker than this build's, whatever the image.
-    let is_error = |finding: &&Finding| finding.severity == Gravity::Error || finding.reason == PICKER_CONFIG;
+    let is_error = |finding: &&Finding| {
+        finding.severity == Gravity::Error
+            || finding.reason == PICKER_CONFIG
+            || finding.reason == NOT_CHECKED && !is_running
+    };
     let errors = report.findings.iter().filter(is_error);
     let mut text = String::new();
     for finding in errors {

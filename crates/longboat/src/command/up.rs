@@ -85,8 +85,10 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     let documents = if inputs.is_empty() {
         Vec::new()
     } else {
-        tokio::task::spawn_blocking(move || input::accepted_documents(&inputs, ", so nothing was started"))
-            .await??
+        // The state of an earlier run may have definitions of further kinds.
+        let has_state = args.local.state.is_some();
+        let read = move || input::accepted_documents(&inputs, has_state, ", so nothing was started");
+        tokio::task::spawn_blocking(read).await??
     };
     if let Some(edits) = &mut edits {
         edits.start_with(documents.clone());

@@ -4,6 +4,12 @@ use longboat_key::Namespace;
 use longboat_manifest::{Document, ManifestError, Position, Unapplied};
 use serde::Serialize;
 
+/// The reason of a finding about an object whose kind is unknown.
+pub const NOT_CHECKED: &str = "NotChecked";
+/// Why `InferenceService`, with which people confuse our kind, is unknown.
+pub const INFERENCE_SERVICE: &str = "Longboat does not run InferenceService, KServe's API for other models; a service of a language \
+                                     model is a LLMInferenceService";
+
 /// The longest text of a finding that is printed whole, in characters. Without long values, none is half as long.
 const MAX_TEXT_CHARS: usize = 2000;
 

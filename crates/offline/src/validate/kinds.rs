@@ -16,8 +16,12 @@ static OWN: LazyLock<Registry> = LazyLock::new(|| registry(crd::own()));
 
 /// Like [`OWN`], with the kinds of Gateway API, InferencePools and runtimes, and those that pickers read.
 static ALL: LazyLock<Registry> = LazyLock::new(|| {
-    registry(crd::own().into_iter().chain(crd::foreign()).chain(crd::runtimes()).chain(crd::pickers()))
+    let of_gateways = crd::foreign().into_iter().chain(crd::gateway_kinds());
+    registry(crd::own().into_iter().chain(of_gateways).chain(crd::runtimes()).chain(crd::pickers()))
 });
+
+/// LeaderWorkerSet and ScaledObject.
+static OPTIONAL: LazyLock<Registry> = LazyLock::new(|| registry(crd::optional()));
 
 /// The kinds with known rules.
 #[derive(Clone, Copy)]
@@ -81,6 +85,9 @@ impl Kinds {
             return KindLookup::Yes(resource);
         }
         let group = group_of(api_version);
+        if groups::OPTIONAL.contains(&group) {
+            return OPTIONAL.find_kind(api_version, kind).map_or(KindLookup::No, KindLookup::Yes);
+        }
         if group == groups::GATEWAY
             && let Some(resource) = self.registry.find_kind(&format!("{}/v1", groups::GATEWAY), kind)
         {

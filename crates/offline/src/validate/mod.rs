@@ -30,7 +30,7 @@ use std::collections::{BTreeSet, HashMap};
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::{Document, ParseOutput, parallel};
 
-pub use finding::{Finding, ObjectName, Severity, Source, shortened};
+pub use finding::{Finding, INFERENCE_SERVICE, NOT_CHECKED, ObjectName, Severity, Source, shortened};
 pub use picker::{PICKER_CONFIG, picker_findings};
 
 use crate::{

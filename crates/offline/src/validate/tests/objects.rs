@@ -1,6 +1,7 @@
 //! Objects: their kinds, names and data.
 
 use super::{report, said, service};
+use crate::validate::INFERENCE_SERVICE;
 
 #[test]
 fn pools_in_the_form_of_the_other_version_are_recognised() {
@@ -36,7 +37,8 @@ fn kinds_of_other_groups_and_names_of_no_namespace_are_told_apart() {
         said(&format!("apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: a}}\nspec: {{}}\n"))
     };
     let note = ["1:1 note  NotChecked"];
-    assert_eq!(object("serving.kserve.io/v1beta1", "InferenceService"), note);
+    let not_run = format!("1:1 note  NotChecked ({INFERENCE_SERVICE})");
+    assert_eq!(object("serving.kserve.io/v1beta1", "InferenceService"), [not_run]);
     assert_eq!(object("serving.kserve.io/v1alpha1", "LocalModelCache"), note);
     assert_eq!(object("example.com/v1", "Anything"), note);
     assert_eq!(
