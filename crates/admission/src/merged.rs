@@ -44,7 +44,7 @@ impl MergedSpecs {
         let mut object = json!({"metadata": {}, "spec": spec});
         self.schema.prune_and_default(&mut object);
         if let Err(error) = defaulting::apply(&mut object) {
-            let causes = vec![(error.field().to_owned(), error.problem().to_string())];
+            let causes = vec![(error.field.clone(), error.source.to_string())];
             return Some(Rejection { message: error.to_string(), causes });
         }
         self.schema.default(&mut object);

@@ -41,9 +41,9 @@ pub fn mutate(subject: Subject, request: &Request<'_>, facts: &Facts) -> Result<
 
 /// The reference's message does not name the field, but the details do.
 fn unreadable_uri(error: &defaulting::InvalidField) -> Denial {
-    let mut denial = Denial::bad_request(error.problem().to_string());
+    let mut denial = Denial::bad_request(error.source.to_string());
     denial.details = json!({"causes": [
-        {"reason": "FieldValueInvalid", "field": error.field(), "message": error.problem().to_string()},
+        {"reason": "FieldValueInvalid", "field": error.field, "message": error.source.to_string()},
     ]});
     denial
 }

@@ -16,24 +16,16 @@ pub fn child_name(parent: &str, suffix: &str) -> String {
         return format!("{parent}{suffix}");
     }
     if suffix.len() < HEAD {
-        let head = head(parent, HEAD - suffix.len());
+        let head = &parent[..parent.floor_char_boundary(HEAD - suffix.len())];
         return format!("{head}{}{suffix}", hash(parent));
     }
-    let mut name = format!("{}{}", head(parent, HEAD), hash(&format!("{parent}{suffix}")));
+    let mut name =
+        format!("{}{}", &parent[..parent.floor_char_boundary(HEAD)], hash(&format!("{parent}{suffix}")));
     let room = MAX_NAME_LENGTH - name.len();
-    name.push_str(head(suffix, room));
+    name.push_str(&suffix[..suffix.floor_char_boundary(room)]);
     let end = name.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()).len();
     name.truncate(end);
     name
-}
-
-/// Returns the first `length` bytes of `text`, or fewer so that no character is cut.
-fn head(text: &str, length: usize) -> &str {
-    let mut end = length.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }
 
 fn hash(text: &str) -> String {

@@ -76,20 +76,10 @@ pub fn apply_typed(service: &mut LLMInferenceService) {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {source}")]
 pub struct InvalidField {
-    field: String,
-    source: InvalidUri,
-}
-
-impl InvalidField {
-    /// Returns the path of the field.
-    pub fn field(&self) -> &str {
-        &self.field
-    }
-
-    /// Returns the problem in KServe's words.
-    pub fn problem(&self) -> &InvalidUri {
-        &self.source
-    }
+    /// Path of the field.
+    pub field: String,
+    /// The problem, in KServe's words.
+    pub source: InvalidUri,
 }
 
 fn default_model(service: &mut Value, name: &str) -> Result<(), InvalidField> {

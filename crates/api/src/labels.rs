@@ -1,5 +1,8 @@
 //! Label keys and values of services and their children.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use longboat_key::Name;
+
 /// Marks the objects of LLMInferenceServices. Caches and watches select by this label.
 pub const PART_OF: &str = "app.kubernetes.io/part-of";
 /// Value of [`PART_OF`].
@@ -32,6 +35,16 @@ pub const LOCAL_MODEL_NAMESPACE: &str = "internal.serving.kserve.io/localmodel-n
 pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 /// Name of the Gateway that an implementation created an object for.
 pub const GATEWAY_NAME: &str = "gateway.networking.k8s.io/gateway-name";
+
+/// A label of an object.
+pub fn value<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+    metadata.labels.as_ref()?.get(key).map(String::as_str)
+}
+
+/// Whether an object is of the service with this name.
+pub fn are_of(metadata: &ObjectMeta, service: Name<&str>) -> bool {
+    value(metadata, PART_OF) == Some(PART_OF_VALUE) && value(metadata, NAME) == Some(service.as_str())
+}
 
 /// Prefixes of label keys that are copied from a service to its workloads.
 pub const PROPAGATED_PREFIXES: [&str; 2] = ["kueue.x-k8s.io", "internal.serving.kserve.io/localmodel"];

@@ -30,6 +30,9 @@ pub const MANAGED_DEVICE: &str = "managed-device";
 pub const STORAGE_INITIALIZER: &str = "storage-initializer";
 /// The container that loads LoRA adapters while an engine runs.
 pub const ADAPTER_LOADER: &str = "adapter-loader";
+/// The ClusterRole that lets a pod ask the API server who its clients are and what they may do.
+pub const TOKEN_REVIEWER: &str = "system:auth-delegator";
+
 /// Source of events about services.
 pub const SERVICE_EVENT_SOURCE: &str = "LLMInferenceServiceController";
 /// Source of events about configs.

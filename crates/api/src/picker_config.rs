@@ -2,6 +2,15 @@
 
 use serde_json::Value;
 
+/// The newest version of a picker's configuration.
+pub const VERSION: &str = "llm-d.ai/v1";
+
+/// The version before [`VERSION`].
+pub const FORMER_VERSION: &str = "llm-d.ai/v1alpha1";
+
+/// The version of the time before llm-d had its own group.
+pub const OLDEST_VERSION: &str = "inference.networking.x-k8s.io/v1alpha1";
+
 /// The spellings under which the picker takes its configuration as text.
 const TEXT_FLAGS: [&str; 4] = ["--config-text", "-config-text", "--configText", "-configText"];
 /// The spellings under which the picker takes the path of a configuration file.

@@ -26,6 +26,9 @@ pub const LIMIT: &str = "longboat.dev/picker-limit";
 /// The field manager of the slices, and their value of the label `endpointslice.kubernetes.io/managed-by`, by which other writers
 /// of slices leave them alone.
 pub const MANAGER: &str = "longboat-picker";
+/// The name of the port of `ext_proc`, in the pods and Services of pickers and in their slices.
+pub const EXT_PROC_PORT: &str = "grpc";
+
 /// The label that says who writes an EndpointSlice.
 pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// The label that names the Service of an EndpointSlice.

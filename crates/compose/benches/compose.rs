@@ -3,10 +3,10 @@
 //!
 //! `cargo bench -p longboat-compose`; a number as argument sets the number of runs.
 
-use std::{hint::black_box, io::Write as _, time::Instant};
+use std::{collections::BTreeMap, hint::black_box, io::Write as _, time::Instant};
 
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
-use longboat_compose::{Composer, ConfigSet, Inputs, Layer, NoConfigMaps, Platform, PresetNames, presets};
+use longboat_compose::{Composer, ConfigSet, Inputs, Layer, Platform, PresetNames, presets};
 use longboat_key::Namespace;
 
 /// The allocator of the binary.
@@ -82,7 +82,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let inputs = Inputs {
             service: &service,
             configs: &configs,
-            config_maps: &NoConfigMaps,
+            config_maps: &BTreeMap::new(),
             platform: &platform,
             system_namespace: Namespace("kserve"),
             preset_names: &names,

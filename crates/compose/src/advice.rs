@@ -1,6 +1,6 @@
 //! Warnings about layers that merge, but have no effect or an unexpected one.
 
-use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::api::core::v1::PodSpec;
 use longboat_api::v1alpha2::{ConfigSource as Source, LLMInferenceServiceSpec};
@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::{
     compose::Composer,
     effective::Effective,
+    field_path,
     inputs::Inputs,
     layer::Layer,
     origin::Origin,
@@ -82,7 +83,7 @@ fn base(effective: &Effective, name: &str) -> String {
 /// The pods of a spec, in the order of [`PODS`].
 fn pods(spec: &LLMInferenceServiceSpec) -> [Option<&PodSpec>; 6] {
     let prefill = spec.prefill.as_ref();
-    let scheduler = spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
+    let scheduler = spec.scheduler();
     [
         spec.workload.template.as_deref(),
         spec.workload.worker.as_deref(),
@@ -210,32 +211,5 @@ fn atomic_list(path: &str) -> Option<&str> {
 
 /// The value at a path of provenance.
 fn at<'a>(spec: &'a Value, path: &str) -> Option<&'a Value> {
-    let mut found = spec;
-    let mut rest = path;
-    while !rest.is_empty() {
-        if let Some(inner) = rest.strip_prefix('[') {
-            let (step, after) = inner.split_once(']')?;
-            found = match step.split_once('=') {
-                Some((key, value)) => {
-                    found.as_array()?.iter().find(|item| item.get(key).is_some_and(|v| text(v) == value))?
-                }
-                None => match step.parse::<usize>() {
-                    Ok(position) => found.get(position)?,
-                    Err(_) => found.get(step.trim_matches('"'))?,
-                },
-            };
-            rest = after.strip_prefix('.').unwrap_or(after);
-        } else {
-            let end = rest.find(['.', '[']).unwrap_or(rest.len());
-            found = found.get(&rest[..end])?;
-            rest = &rest[end..];
-            rest = rest.strip_prefix('.').unwrap_or(rest);
-        }
-    }
-    Some(found)
-}
-
-/// A key in the form that paths have.
-fn text(key: &Value) -> Cow<'_, str> {
-    key.as_str().map_or_else(|| Cow::Owned(key.to_string()), Cow::Borrowed)
+    field_path::parse(path)?.iter().try_fold(spec, |found, step| Some(step.follow(found)?.0))
 }

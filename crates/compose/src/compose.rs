@@ -175,7 +175,7 @@ impl Composer {
 fn own_layer(service: &LLMInferenceService) -> Result<Value, ComposeError> {
     let broken = |message: String| ComposeError::Layer { layer: "the service's spec".to_owned(), message };
     let spec = serde_json::to_value(&service.spec).map_err(|e| broken(e.to_string()))?;
-    let mut spec = codec::normalise(schema::spec(), spec).map_err(broken)?;
+    let mut spec = codec::normalise(schema::TYPES.spec, spec).map_err(broken)?;
     let name = service.metadata.name.as_deref().unwrap_or_default();
     if let Some(model) = spec.get_mut("model").and_then(Value::as_object_mut)
         && model.get("name").and_then(Value::as_str).is_none_or(str::is_empty)

@@ -110,9 +110,6 @@ pub enum ComposeError {
     /// Adapters would share a folder.
     #[error("failed to enumerate LoRA adapters: {0}")]
     LoraMountPathCollision(Collision),
-    /// The annotations for managed devices are invalid.
-    #[error("invalid managed DRA annotations: {0}")]
-    Devices(String),
 }
 
 /// A field that the engine of a service's runtime cannot have.

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use serde_json::Value;
+
 /// A path to a field, in canonical form and as a JSON pointer. Both have the same steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldPath {
@@ -9,6 +11,57 @@ pub struct FieldPath {
     pub path: String,
     /// `/a/containers/0/args/0`.
     pub pointer: String,
+}
+
+/// One step of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// `.name`.
+    Field(String),
+    /// `[…]`.
+    Bracket(String),
+}
+
+/// Parses a path. Returns `None` if a bracket is not closed.
+pub fn parse(path: &str) -> Option<Vec<Step>> {
+    let mut steps = Vec::new();
+    let mut rest = path.trim_start_matches('.');
+    while !rest.is_empty() {
+        if let Some(inner) = rest.strip_prefix('[') {
+            let quoted = inner.strip_prefix('"').and_then(|inner| inner.split_once("\"]"));
+            let (text, after) = match quoted {
+                Some(found) => found,
+                None => inner.split_once(']')?,
+            };
+            steps.push(Step::Bracket(text.to_owned()));
+            rest = after.strip_prefix('.').unwrap_or(after);
+        } else {
+            let end = rest.find(['.', '[']).unwrap_or(rest.len());
+            steps.push(Step::Field(rest[..end].to_owned()));
+            rest = rest[end..].strip_prefix('.').unwrap_or(&rest[end..]);
+        }
+    }
+    Some(steps)
+}
+
+// === impl Step ===
+
+impl Step {
+    /// Follows the step from a value. Returns the value to which it leads, with its position if it is an element of a list.
+    pub fn follow<'a>(&self, from: &'a Value) -> Option<(&'a Value, Option<usize>)> {
+        let (Self::Field(text) | Self::Bracket(text)) = self;
+        let (Self::Bracket(_), Value::Array(items)) = (self, from) else {
+            return Some((from.get(text)?, None));
+        };
+        let at = match text.split_once('=') {
+            Some((key, value)) => items.iter().position(|item| match item.get(key) {
+                Some(Value::String(found)) => found == value,
+                found => found.is_some_and(|found| found.to_string().as_str() == value),
+            })?,
+            None => text.parse().ok()?,
+        };
+        Some((items.get(at)?, Some(at)))
+    }
 }
 
 // === impl FieldPath ===

@@ -16,30 +16,14 @@ const EXIT_MARGIN: i64 = 5;
 
 /// `ChildName`, `kvTransferConfig`, `shellWord` and `shutdownTimeout`.
 pub(crate) static FUNCTIONS: &[Function] = &[
-    Function {
-        name: "ChildName",
-        params: &[Param::String, Param::String],
-        variadic: false,
-        call: |v| Ok(Value::Str(child_name(v[0].as_str(), v[1].as_str()).into())),
-    },
-    Function {
-        name: "kvTransferConfig",
-        params: &[Param::Any],
-        variadic: false,
-        call: |v| Ok(Value::Str(kv_transfer_config(&v[0]).into())),
-    },
-    Function {
-        name: "shellWord",
-        params: &[Param::Any],
-        variadic: false,
-        call: |v| Ok(Value::Str(shell_word(&v[0]).into())),
-    },
-    Function {
-        name: "shutdownTimeout",
-        params: &[Param::Any, Param::Int],
-        variadic: false,
-        call: |v| Ok(Value::Int(shutdown_timeout(&v[0], &v[1]))),
-    },
+    Function::new("ChildName", &[Param::String, Param::String], |v| {
+        Ok(Value::Str(child_name(v[0].as_str(), v[1].as_str()).into()))
+    }),
+    Function::new("kvTransferConfig", &[Param::Any], |v| Ok(Value::Str(kv_transfer_config(&v[0]).into()))),
+    Function::new("shellWord", &[Param::Any], |v| Ok(Value::Str(shell_word(&v[0]).into()))),
+    Function::new("shutdownTimeout", &[Param::Any, Param::Int], |v| {
+        Ok(Value::Int(shutdown_timeout(&v[0], &v[1])))
+    }),
 ];
 
 /// The data behind a non-nil pointer to the struct `name`.

@@ -21,13 +21,13 @@ pub struct TypeMismatch {
 /// Returns the first value of a service that Go's decoder refuses. The object may also be a config, which has the same types
 /// in its metadata and spec.
 pub fn misfit(object: &Value) -> Option<TypeMismatch> {
-    if fits(schema::service(), object) {
-        debug_assert_eq!(find(schema::service(), object, &mut String::new()), None, "it fits");
+    if fits(schema::TYPES.service, object) {
+        debug_assert_eq!(find(schema::TYPES.service, object, &mut String::new()), None, "it fits");
         return None;
     }
     let mut field = String::new();
-    let (found, expected) = find(schema::service(), object, &mut field)?;
-    let message = codec::normalise(schema::service(), object.clone()).err()?;
+    let (found, expected) = find(schema::TYPES.service, object, &mut field)?;
+    let message = codec::normalise(schema::TYPES.service, object.clone()).err()?;
     Some(TypeMismatch { message, field, found, expected })
 }
 
@@ -38,13 +38,13 @@ pub fn misfit(object: &Value) -> Option<TypeMismatch> {
 ///
 /// The message of Go's decoder for a value that does not fit its type.
 pub fn round_trip(object: &Value) -> Result<Value, String> {
-    codec::normalise(schema::service(), object.clone())
+    codec::normalise(schema::TYPES.service, object.clone())
 }
 
 /// Formats a value of a service or config as the reference's messages do: as Go prints the typed value at the path `field`
 /// (`spec.prefill.worker`), in Go's order of keys, with the fields that Go adds and omits.
 pub fn printed(field: &str, value: &Value) -> String {
-    let ty = type_at(schema::service(), field).unwrap_or(Ty::Any);
+    let ty = type_at(schema::TYPES.service, field).unwrap_or(Ty::Any);
     let value = codec::normalise(ty, value.clone()).unwrap_or_else(|_| value.clone());
     let mut out = String::new();
     codec::encode(&mut out, ty, &value);
@@ -54,7 +54,7 @@ pub fn printed(field: &str, value: &Value) -> String {
 /// Whether a service has a field at this path of names (`spec.prefill.replicas`), set or not. The content of brackets is
 /// ignored.
 pub fn is_field(path: &str) -> bool {
-    type_at(schema::service(), path).is_some()
+    type_at(schema::TYPES.service, path).is_some()
 }
 
 /// The type at a path of field names and indices. Keys of maps are in brackets.

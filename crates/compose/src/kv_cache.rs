@@ -104,13 +104,9 @@ pub struct SmallSharedMemory {
 /// Finds the pods of engines whose offloaded cache does not fit into `/dev/shm`. The sizes of presets grow with the cache, so
 /// somebody has fixed these.
 pub fn small_shared_memory(spec: &LLMInferenceServiceSpec) -> Vec<SmallSharedMemory> {
-    let halves = [("spec", Some(&spec.workload)), ("spec.prefill", spec.prefill.as_deref())];
     let mut found = Vec::new();
-    for (base, half) in halves {
-        let Some((half, offloading)) = half.and_then(|half| Some((half, half.kv_cache_offloading.as_ref()?)))
-        else {
-            continue;
-        };
+    for (base, half) in spec.workloads() {
+        let Some(offloading) = &half.kv_cache_offloading else { continue };
         let cache = offloading.cpu.0.0.as_str();
         let fits = |size: &Text| match (Quantity::parse(&size.0), Quantity::parse(cache)) {
             (Some(size), Some(cache)) => size.nano() >= cache.nano(),

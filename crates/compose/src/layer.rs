@@ -71,7 +71,7 @@ impl Layer {
 
     /// Prepares a spec in JSON.
     pub(crate) fn from_spec(key: Key, spec: Value) -> Result<Self, String> {
-        let mut spec = codec::normalise(schema::spec(), spec)?;
+        let mut spec = codec::normalise(schema::TYPES.spec, spec)?;
         fill_containers(&mut spec);
         Ok(Self { key, runtime: None, spec, internal: BTreeMap::new() })
     }
@@ -197,16 +197,6 @@ impl FromIterator<Layer> for ConfigSet {
 pub trait ConfigMapSource {
     /// Returns the data of the ConfigMap `namespace/name`.
     fn get(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<&BTreeMap<String, String>>;
-}
-
-/// Provides no ConfigMaps.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NoConfigMaps;
-
-impl ConfigMapSource for NoConfigMaps {
-    fn get(&self, _: Namespace<&str>, _: Name<&str>) -> Option<&BTreeMap<String, String>> {
-        None
-    }
 }
 
 impl ConfigMapSource for BTreeMap<Key, BTreeMap<String, String>> {

@@ -33,9 +33,8 @@ pub enum AdapterSource {
 /// # Errors
 /// If the weights of an adapter cannot be brought to the server, or if adapters would share a folder.
 pub fn adapters(spec: &LLMInferenceServiceSpec) -> Result<Vec<Adapter>, ComposeError> {
-    let Some(lora) = &spec.model.lora else { return Ok(Vec::new()) };
     let enabled = spec.storage_initializer_enabled();
-    let sources = lora.adapters.iter().map(|adapter| {
+    let sources = spec.adapters().iter().map(|adapter| {
         let name = adapter.name.as_deref().unwrap_or_default();
         let address = adapter.uri.address();
         match source(&address, enabled) {

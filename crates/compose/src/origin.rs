@@ -5,7 +5,7 @@ use std::fmt;
 use longboat_key::Key;
 
 /// The origin of a value.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     /// A config.
     Config(Key),
@@ -14,6 +14,7 @@ pub enum Origin {
     /// The service itself.
     Service,
     /// Composition: names, selectors, ports and references that are derived from other values.
+    #[default]
     Derived,
 }
 

@@ -14,11 +14,9 @@ pub struct Rejection {
 }
 
 /// The `PresetsCombined` condition and further consequences.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// `True`, `False` or `Unknown`.
-    pub status: &'static str,
-    /// The reason; empty with `True`.
+    /// The reason why the condition is `False`; empty if it is `True`.
     pub reason: &'static str,
     /// The message; empty with `True`.
     pub message: String,
@@ -31,9 +29,10 @@ pub struct Outcome {
 }
 
 /// The change of `status.appliedConfigs`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum AppliedConfigs {
     /// Keeps the list.
+    #[default]
     Keep,
     /// Clears the list.
     Clear,
@@ -48,7 +47,6 @@ impl Outcome {
             return Self::stopped(&error.to_string());
         }
         Self {
-            status: "False",
             reason: error.reason(),
             message: error.to_string(),
             applied: AppliedConfigs::Clear,
@@ -60,21 +58,13 @@ impl Outcome {
     /// The outcome of a successful composition. `rejection` is set if an API server would refuse the result.
     pub fn of_merged(applied: &[AppliedConfig], rejection: Option<&Rejection>, stopped: bool) -> Self {
         let Some(rejection) = rejection else {
-            return Self {
-                status: "True",
-                reason: "",
-                message: String::new(),
-                applied: AppliedConfigs::Set(applied.to_vec()),
-                stop: None,
-                use_own_spec: false,
-            };
+            return Self { applied: AppliedConfigs::Set(applied.to_vec()), ..Self::default() };
         };
         let message = rejection_message(applied, rejection);
         if stopped {
             return Self::stopped(&message);
         }
         Self {
-            status: "False",
             reason: condition::INVALID_RENDERED_CONFIG,
             message,
             applied: AppliedConfigs::Set(applied.to_vec()),
@@ -85,12 +75,10 @@ impl Outcome {
 
     fn stopped(warning: &str) -> Self {
         Self {
-            status: "False",
             reason: condition::STOPPED,
             message: format!("Service is stopped with warning: {warning}"),
-            applied: AppliedConfigs::Keep,
-            stop: None,
             use_own_spec: true,
+            ..Self::default()
         }
     }
 }

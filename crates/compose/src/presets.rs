@@ -9,56 +9,43 @@ use longboat_key::Namespace;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{pin::PresetNames, select};
+use crate::pin::PresetNames;
+pub use crate::select::why;
 
-/// The file name (which is the suffix of the preset's name) and the text of each preset.
-static FILES: [(&str, &str); 20] = [
-    ("config-llm-template", include_str!("../../../presets/config-llm-template.yaml")),
-    ("config-sglang-template", include_str!("../../../presets/config-sglang-template.yaml")),
-    ("config-sglang-worker", include_str!("../../../presets/config-sglang-worker.yaml")),
-    ("config-sglang-sidecar", include_str!("../../../presets/config-sglang-sidecar.yaml")),
-    ("config-sglang-prefill-template", include_str!("../../../presets/config-sglang-prefill-template.yaml")),
-    ("config-sglang-prefill-worker", include_str!("../../../presets/config-sglang-prefill-worker.yaml")),
-    ("config-tensorrt-llm-template", include_str!("../../../presets/config-tensorrt-llm-template.yaml")),
-    ("config-llama-cpp-template", include_str!("../../../presets/config-llama-cpp-template.yaml")),
-    ("config-llm-decode-template", include_str!("../../../presets/config-llm-decode-template.yaml")),
-    (
-        "config-llm-worker-data-parallel",
-        include_str!("../../../presets/config-llm-worker-data-parallel.yaml"),
-    ),
-    (
-        "config-llm-decode-worker-data-parallel",
-        include_str!("../../../presets/config-llm-decode-worker-data-parallel.yaml"),
-    ),
-    ("config-llm-prefill-template", include_str!("../../../presets/config-llm-prefill-template.yaml")),
-    (
-        "config-llm-prefill-worker-data-parallel",
-        include_str!("../../../presets/config-llm-prefill-worker-data-parallel.yaml"),
-    ),
-    ("config-llm-scheduler", include_str!("../../../presets/config-llm-scheduler.yaml")),
-    (
-        "config-llm-scheduler-eppconfig-default",
-        include_str!("../../../presets/config-llm-scheduler-eppconfig-default.yaml"),
-    ),
-    (
-        "config-llm-scheduler-eppconfig-default-pd",
-        include_str!("../../../presets/config-llm-scheduler-eppconfig-default-pd.yaml"),
-    ),
-    ("config-llm-router-route", include_str!("../../../presets/config-llm-router-route.yaml")),
-    (
-        "config-llm-scheduler-latency-predictor",
-        include_str!("../../../presets/config-llm-scheduler-latency-predictor.yaml"),
-    ),
-    ("config-llm-tokenizer", include_str!("../../../presets/config-llm-tokenizer.yaml")),
-    ("config-llm-tracing", include_str!("../../../presets/config-llm-tracing.yaml")),
-];
+/// Files of this repository: the name of each, and its text.
+macro_rules! files {
+    ($folder:literal: $($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../../../", $folder, "/", $name, ".yaml")))),*]
+    };
+}
+
+/// The presets. The file name is the suffix of the preset's name.
+static FILES: [(&str, &str); 20] = files! { "presets":
+    "config-llm-template",
+    "config-sglang-template",
+    "config-sglang-worker",
+    "config-sglang-sidecar",
+    "config-sglang-prefill-template",
+    "config-sglang-prefill-worker",
+    "config-tensorrt-llm-template",
+    "config-llama-cpp-template",
+    "config-llm-decode-template",
+    "config-llm-worker-data-parallel",
+    "config-llm-decode-worker-data-parallel",
+    "config-llm-prefill-template",
+    "config-llm-prefill-worker-data-parallel",
+    "config-llm-scheduler",
+    "config-llm-scheduler-eppconfig-default",
+    "config-llm-scheduler-eppconfig-default-pd",
+    "config-llm-router-route",
+    "config-llm-scheduler-latency-predictor",
+    "config-llm-tokenizer",
+    "config-llm-tracing",
+};
 
 /// The runtimes that this build ships.
-static RUNTIMES: [(&str, &str); 3] = [
-    ("kserve-llm-sglang", include_str!("../../../runtimes/kserve-llm-sglang.yaml")),
-    ("longboat-tensorrt-llm", include_str!("../../../runtimes/longboat-tensorrt-llm.yaml")),
-    ("longboat-llama-cpp", include_str!("../../../runtimes/longboat-llama-cpp.yaml")),
-];
+static RUNTIMES: [(&str, &str); 3] =
+    files! { "runtimes": "kserve-llm-sglang", "longboat-tensorrt-llm", "longboat-llama-cpp" };
 
 /// A preset that does not parse, which is a mistake in this build.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -70,11 +57,6 @@ pub struct BrokenPreset {
     pub message: String,
 }
 
-/// Describes the condition under which a service uses the preset with this suffix.
-pub fn why(suffix: &str) -> &'static str {
-    select::reason(suffix)
-}
-
 /// Returns the presets of this build, with names for `names` and in `namespace`.
 ///
 /// # Errors
@@ -84,20 +66,14 @@ pub fn builtin(
     names: &PresetNames,
     namespace: Namespace<&str>,
 ) -> Result<Vec<LLMInferenceServiceConfig>, BrokenPreset> {
-    FILES
-        .iter()
-        .map(|&(suffix, text)| {
-            let broken = |message: String| BrokenPreset { name: suffix, message };
-            let document: Value = serde_saphyr::from_str(text).map_err(|e| broken(e.to_string()))?;
+    let documents = FILES.iter().zip(documents(names, namespace)?);
+    documents
+        .map(|(&(name, _), document)| {
+            let broken = |message: String| BrokenPreset { name, message };
             let spec = document.get("spec").ok_or_else(|| broken("no spec".to_owned()))?;
-            let metadata = document.get("metadata").ok_or_else(|| broken("no metadata".to_owned()))?;
-            let metadata = ObjectMeta::deserialize(metadata).map_err(|e| broken(e.to_string()))?;
             Ok(LLMInferenceServiceConfig {
-                metadata: ObjectMeta {
-                    name: Some(names.full(suffix)),
-                    namespace: Some(namespace.to_string()),
-                    ..metadata
-                },
+                metadata: ObjectMeta::deserialize(&document["metadata"])
+                    .map_err(|e| broken(e.to_string()))?,
                 spec: LLMInferenceServiceSpec::deserialize(spec).map_err(|e| broken(e.to_string()))?,
                 status: None,
             })

@@ -76,10 +76,10 @@ impl Provenance {
         let mut history = History::default();
         for layer in layers {
             history.origin = layer.origin();
-            history.visit(schema::spec(), layer.spec());
+            history.visit(schema::TYPES.spec, layer.spec());
         }
         history.origin = Origin::Service;
-        history.visit(schema::spec(), own);
+        history.visit(schema::TYPES.spec, own);
         // The model's name in a base config takes the place of the service's, which may be a default.
         let bases = own["baseRefs"].as_array().map_or(0, Vec::len);
         let named =
@@ -89,13 +89,13 @@ impl Provenance {
         }
 
         let mut rendered_leaves: HashMap<String, &Value> = HashMap::new();
-        for_each_leaf(schema::spec(), rendered, &mut Cursor::default(), &mut |cursor, value| {
+        for_each_leaf(schema::TYPES.spec, rendered, &mut Cursor::default(), &mut |cursor, value| {
             rendered_leaves.insert(cursor.place.path.clone(), value);
         });
         let mut leaves = BTreeMap::new();
         // A spec can always be serialized, because it has only string keys.
         let spec = serde_json::to_value(spec).unwrap_or_default();
-        for_each_leaf(schema::spec(), &spec, &mut Cursor::default(), &mut |cursor, value| {
+        for_each_leaf(schema::TYPES.spec, &spec, &mut Cursor::default(), &mut |cursor, value| {
             let FieldPath { path, pointer } = &cursor.place;
             let mut entries = history.entries.remove(path).unwrap_or_default();
             // A leaf that the rendered spec lacks comes from a rewrite, even if a layer has a value at the same position of a
@@ -142,7 +142,7 @@ fn below(entries: &BTreeMap<String, Vec<LayerValue>>, path: &str) -> bool {
 
 /// Calls `visit` with the path and the value of each leaf of a spec.
 pub(crate) fn for_each(spec: &Value, visit: &mut impl FnMut(&str, &Value)) {
-    for_each_leaf(schema::spec(), spec, &mut Cursor::default(), &mut |cursor, value| {
+    for_each_leaf(schema::TYPES.spec, spec, &mut Cursor::default(), &mut |cursor, value| {
         visit(&cursor.place.path, value);
     });
 }
@@ -158,17 +158,12 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// The values at each path so far, lowest layer first.
+#[derive(Default)]
 struct History {
     origin: Origin,
     entries: BTreeMap<String, Vec<LayerValue>>,
     /// The lists that merge and that a layer has set.
     lists: BTreeSet<String>,
-}
-
-impl Default for History {
-    fn default() -> Self {
-        Self { origin: Origin::Derived, entries: BTreeMap::new(), lists: BTreeSet::new() }
-    }
 }
 
 impl History {

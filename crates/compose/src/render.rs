@@ -14,7 +14,7 @@ const TEMPLATE_NAME: &str = "config";
 /// The space for the text of an object: most are shorter.
 const TEXT_CAPACITY: usize = 64 << 10;
 
-/// Renders the spec of `config`, an object of metadata and spec, over `data` ([`schema::template_data`]).
+/// Renders the spec of `config`, an object of metadata and spec, over `data` ([`schema::Types::template_data`]).
 ///
 /// # Errors
 ///
@@ -30,7 +30,7 @@ pub(crate) fn whole(config: &Value, data: &Value) -> Result<Value, ComposeError>
 /// [`ComposeError::TemplateSyntax`].
 pub(crate) fn template(config: &Value) -> Result<Template, ComposeError> {
     let mut text = String::with_capacity(TEXT_CAPACITY);
-    codec::encode(&mut text, schema::config(), config);
+    codec::encode(&mut text, schema::TYPES.config, config);
     parse(&text).map_err(|e| ComposeError::TemplateSyntax(e.to_string()))
 }
 
@@ -40,13 +40,13 @@ pub(crate) fn template(config: &Value) -> Result<Template, ComposeError> {
 ///
 /// One of [`ComposeError::TemplateSyntax`], [`ComposeError::TemplateExecution`] and [`ComposeError::Rendered`].
 pub(crate) fn execute(template: &Template, data: &Value) -> Result<Value, ComposeError> {
-    let data = Data::typed(schema::template_data(), Some(data));
+    let data = Data::typed(schema::TYPES.template_data, Some(data));
     let rendered = template.execute(&data, Limits::default()).map_err(|e| match e {
         TemplateError::Parse(message) => ComposeError::TemplateSyntax(message),
         TemplateError::Execute(message) => ComposeError::TemplateExecution(message),
     })?;
     let json = codec::parse(&rendered).map_err(ComposeError::Rendered)?;
-    let mut config = codec::normalise(schema::config(), json).map_err(ComposeError::Rendered)?;
+    let mut config = codec::normalise(schema::TYPES.config, json).map_err(ComposeError::Rendered)?;
     Ok(config.get_mut("spec").map(Value::take).unwrap_or_default())
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn route(spec: &mut LLMInferenceServiceSpec, service: &str) {
         route.parent_refs = gateways
             .iter()
             .map(|gateway| ParentReference {
-                group: Some("gateway.networking.k8s.io".to_owned()),
+                group: Some(groups::GATEWAY.to_owned()),
                 kind: Some("Gateway".to_owned()),
                 name: gateway.name.clone(),
                 namespace: Some(gateway.namespace.clone()).filter(|n| !n.is_empty()),
@@ -104,31 +104,18 @@ pub(crate) fn scheduler_config(
     config_maps: &dyn ConfigMapSource,
     warnings: &mut Vec<Warning>,
 ) -> Result<Option<Key>, ComposeError> {
-    let Some(config) =
-        spec.router.as_mut().and_then(|r| r.scheduler.as_mut()).and_then(|s| s.config.as_mut())
-    else {
-        return Ok(None);
-    };
+    let scheduler = spec.router.as_mut().and_then(|router| router.scheduler.as_mut());
+    let Some(config) = scheduler.and_then(|scheduler| scheduler.config.as_mut()) else { return Ok(None) };
     let Some(reference) = &config.ref_ else { return Ok(None) };
     let name = Name(reference.name.as_str());
     let key = if reference.key.is_empty() { DEFAULT_CONFIG_KEY } else { &reference.key };
-    let found = match config_maps.get(namespace, name) {
-        Some(data) => Some((namespace, data)),
-        None if name.starts_with(SHARED_CONFIG_PREFIX) => match config_maps.get(system_namespace, name) {
-            Some(data) => Some((system_namespace, data)),
-            None => {
-                return Err(ComposeError::SchedulerConfigMissing {
-                    name: name.to_string(),
-                    namespaces: vec![namespace.to_string(), system_namespace.to_string()],
-                });
-            }
-        },
-        None => None,
-    };
+    let places = [namespace, system_namespace];
+    let places = if name.starts_with(SHARED_CONFIG_PREFIX) { &places[..] } else { &places[..1] };
+    let found = places.iter().find_map(|&place| Some((place, config_maps.get(place, name)?)));
     let Some((found_in, data)) = found else {
         return Err(ComposeError::SchedulerConfigMissing {
             name: name.to_string(),
-            namespaces: vec![namespace.to_string()],
+            namespaces: places.iter().map(ToString::to_string).collect(),
         });
     };
     let Some(text) = data.get(key) else {
@@ -176,15 +163,8 @@ pub(crate) fn adapter_scorer(spec: &mut LLMInferenceServiceSpec) {
 
 /// Sets the port of the picker in the managed pool.
 pub(crate) fn picker_port(spec: &mut LLMInferenceServiceSpec) {
-    let Some(pool) = spec
-        .router
-        .as_mut()
-        .and_then(|r| r.scheduler.as_mut())
-        .and_then(|s| s.pool.as_mut())
-        .and_then(|p| p.spec.as_mut())
-    else {
-        return;
-    };
+    let scheduler = spec.router.as_mut().and_then(|router| router.scheduler.as_mut());
+    let Some(pool) = scheduler.and_then(|scheduler| scheduler.pool.as_mut()?.spec.as_mut()) else { return };
     let picker = &mut pool.endpoint_picker_ref;
     let unset = picker.port.as_ref().is_none_or(|port| port.number == 0);
     if unset && matches!(picker.kind.as_str(), "Service" | "") {

@@ -106,15 +106,8 @@ impl ServiceRuntime {
             })
             .collect();
         // Planning writes the flags, probes and metrics of the runtime's engine, in all pods of model servers.
-        let (decode, prefill) = (Some(&spec.workload), spec.prefill.as_deref());
-        let pods = [
-            ("spec.template", decode.and_then(|half| half.template.as_deref())),
-            ("spec.worker", decode.and_then(|half| half.worker.as_deref())),
-            ("spec.prefill.template", prefill.and_then(|half| half.template.as_deref())),
-            ("spec.prefill.worker", prefill.and_then(|half| half.worker.as_deref())),
-        ];
-        for (path, pod) in pods {
-            let main = pod.iter().flat_map(|pod| &pod.containers).find(|container| container.name == "main");
+        for (path, pod) in spec.server_pods() {
+            let main = pod.containers.iter().find(|container| container.name == "main");
             let Some(other) = main.and_then(Engine::of_command) else { continue };
             if other.name != self.engine.name {
                 let other = other.name;
@@ -128,8 +121,7 @@ impl ServiceRuntime {
             }
         }
         let needs_our_sidecar = self.engine.lora.as_ref().is_some_and(|flags| flags.request_field.is_some());
-        let has_adapters = spec.model.lora.as_ref().is_some_and(|lora| !lora.adapters.is_empty());
-        if needs_our_sidecar && has_adapters && *images == Images::Reference {
+        if needs_our_sidecar && !spec.adapters().is_empty() && *images == Images::Reference {
             let why = format!(
                 "not possible with {} and the images of the reference, because only Longboat's routing sidecar tells the engine \
                  the adapter of a request: remove `\"image\": \"reference\"` from key longboat of the platform's ConfigMap, or \

@@ -23,7 +23,7 @@ pub fn check(
     if !render::has_template(config, &|_| true) {
         return Ok(());
     }
-    let config = codec::normalise(schema::config(), config.clone()).map_err(ComposeError::Rendered)?;
+    let config = codec::normalise(schema::TYPES.config, config.clone()).map_err(ComposeError::Rendered)?;
     let globals = platform.template_globals(&VLLM, system_namespace, NAMESPACE, POOL);
     let data = json!({schema::SERVICE_KEY: service(), schema::GLOBAL_KEY: globals});
     render::whole(&config, &data).map(drop)

@@ -84,7 +84,7 @@ pub(crate) fn presets(spec: &Value, engine: &Engine, pins_predictor: bool) -> Ve
 }
 
 /// Describes the condition under which the preset with this suffix is selected.
-pub(crate) fn reason(suffix: &str) -> &'static str {
+pub fn why(suffix: &str) -> &'static str {
     match suffix {
         preset::SCHEDULER => "spec.router.scheduler is set without a pool of its own",
         preset::SCHEDULER_CONFIG => "the picker has version 0.11 or later, and no configuration",

@@ -30,7 +30,7 @@ pub(crate) fn of(text: &str, data: &Value) -> Vec<TemplateInput> {
 }
 
 fn look_up(field: String, data: &Value) -> TemplateInput {
-    let mut ty = schema::template_data();
+    let mut ty = schema::TYPES.template_data;
     let mut value = Some(data);
     let mut keys = Vec::new();
     for name in field.split('.').skip(1) {

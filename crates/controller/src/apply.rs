@@ -11,13 +11,12 @@ use kube::{
     api::{DeleteParams, PostParams, Preconditions},
 };
 use longboat_api::{
-    conditions::types,
-    labels::COMPONENT,
-    reasons::{condition, event},
+    labels::{self, COMPONENT},
+    reasons::event,
 };
 use longboat_key::Key;
 use longboat_plan::{
-    Applied, CertificateRequest, Child, Children, ObjectRef, Phase, Planned, Problem, Snapshot, Wave, kinds,
+    Applied, CertificateRequest, Child, Children, ObjectRef, Planned, Problem, Snapshot, Wave, kinds,
 };
 use longboat_store::DeletionMark;
 use longboat_tls::{LeafRequest, self_signed, self_signed_with_key};
@@ -25,7 +24,10 @@ use longboat_watch::{has_code, text_of};
 use serde::Serialize;
 use tokio::sync::watch;
 
-use crate::{announce::announce, apply_cache, context::Context, events::Subject, watch::kinds::WatchedKind};
+use crate::{
+    announce::announce, apply_cache, context::Context, error::ReconcileError, events::Subject,
+    watch::kinds::WatchedKind,
+};
 
 /// How often a write is tried in a row when others write the same object. After that, the next reconcile makes a new plan.
 const ATTEMPTS: usize = 4;
@@ -44,6 +46,18 @@ pub(crate) struct Failure {
     pub(crate) problem: Problem,
     /// Whether the failure may disappear as soon as the caches have caught up. Then it is not reported.
     pub(crate) transient: bool,
+}
+
+impl Failure {
+    /// Why the reconcile is tried again. `reported` words a failure that lasts.
+    pub(crate) fn error(&self, reported: impl FnOnce(String) -> String) -> ReconcileError {
+        let message = self.problem.message.clone();
+        if self.transient {
+            ReconcileError::Conflict { what: message }
+        } else {
+            ReconcileError::Unfinished(reported(message))
+        }
+    }
 }
 
 /// Writes the children that differ from the objects in `seen`, on which the plan is based, and issues the requested
@@ -144,14 +158,9 @@ fn issue(
         let live_key = request.key.as_ref().and_then(|key| std::str::from_utf8(&key.0).ok());
         // A key of another program may have an algorithm that ours cannot sign with.
         let kept = live_key.and_then(|key| self_signed_with_key(&leaf, key).ok());
-        let pair = kept.map_or_else(|| self_signed(&leaf), Ok).map_err(|error| Failure {
-            problem: Problem {
-                phase: Phase::Workload,
-                condition: types::MAIN_WORKLOAD_READY,
-                reason: condition::RECONCILE_CERTS_ERROR,
-                message: format!("failed to create self-signed TLS certificate: {error}"),
-            },
-            transient: false,
+        let pair = kept.map_or_else(|| self_signed(&leaf), Ok).map_err(|error| {
+            let message = format!("failed to create self-signed TLS certificate: {error}");
+            Failure { problem: Problem::certificates(message), transient: false }
         })?;
         tracing::info!(service = %subject.key, reason = request.reason, "Issued a certificate.");
         request.fill(secret, &pair.certificate_pem, &pair.key_pem);
@@ -263,7 +272,7 @@ impl Writer<'_> {
         reference: &ObjectRef,
         child: K,
     ) -> Result<K, Failure> {
-        let component = child.metadata().labels.as_ref().and_then(|all| all.get(COMPONENT)).cloned();
+        let component = labels::value(child.metadata(), COMPONENT).map(ToOwned::to_owned);
         self.one(reference, child).await.map_err(|refused| Failure {
             problem: Problem::of_child(reference, component.as_deref(), refused.message),
             transient: refused.transient,

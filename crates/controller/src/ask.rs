@@ -3,7 +3,7 @@
 use std::{sync::LazyLock, time::Duration};
 
 use k8s_openapi::api::core::v1::Pod;
-use reqwest::{Client, ClientBuilder};
+use reqwest::{Client, ClientBuilder, Response};
 use rustls::{ClientConfig, RootCertStore};
 
 /// The time limit for a response, which is a small page from the same cluster.
@@ -42,18 +42,24 @@ pub(crate) fn address(pod: &Pod, container: &str) -> Option<String> {
     Some(format!("http://{host}:{port}/"))
 }
 
-/// Returns the page, or why it is unknown. A page that is longer than `limit` is returned with more bytes than that.
+/// Returns the page, or why it is unknown. Of a page that is longer than `limit`, it returns one more byte.
 pub(crate) async fn page(url: &str, limit: usize) -> Result<Vec<u8>, String> {
     let client = CLIENT.as_ref().map_err(Clone::clone)?;
-    let mut response = client.get(url).send().await.map_err(|error| cause(&error))?;
+    let response = client.get(url).send().await.map_err(|error| cause(&error))?;
     let code = response.status().as_u16();
     if code != 200 {
         return Err(format!("it answered with status {code}"));
     }
+    read(response, limit + 1).await.map_err(|error| cause(&error))
+}
+
+/// Reads up to `most` bytes of a body.
+pub(crate) async fn read(mut response: Response, most: usize) -> Result<Vec<u8>, reqwest::Error> {
     let mut body = Vec::new();
-    while let Some(piece) = response.chunk().await.map_err(|error| cause(&error))? {
-        body.extend_from_slice(&piece);
-        if body.len() > limit {
+    while let Some(piece) = response.chunk().await? {
+        let room = most - body.len();
+        body.extend_from_slice(&piece[..piece.len().min(room)]);
+        if body.len() == most {
             break;
         }
     }

@@ -45,7 +45,7 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), Reconc
             source: names::CONFIG_EVENT_SOURCE,
         };
         let message = format!("cannot be deleted yet: {}", referenced_by(users.len()));
-        context.events.once(&subject, "Warning", event::DELETION_BLOCKED, message);
+        context.events.warning_once(&subject, event::DELETION_BLOCKED, message);
     }
     publish(context, key, &config, &users, deleting).await
 }

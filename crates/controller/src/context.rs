@@ -97,14 +97,8 @@ impl Context {
             secret_contents: SecretContents::default(),
             preset_names,
             capabilities: RwLock::new(Capabilities {
-                gateway_api: false,
-                inference_pool: false,
-                inference_pool_x: false,
-                resource_claim_template: false,
-                leader_worker_set: false,
-                scaled_object: false,
                 cluster_scope: args.namespaces.is_empty(),
-                kubernetes: None,
+                ..Capabilities::default()
             }),
             platform: RwLock::new(Err(PlatformError::Missing { name: names::PLATFORM_CONFIG_MAP })),
             composed: parking_lot::Mutex::default(),

@@ -108,9 +108,9 @@ impl EventSink {
         self.send(EventRequest { subject: subject.clone(), type_: "Warning", reason, message, once: false });
     }
 
-    /// Records an event once, even if many reconciles report it.
-    pub(crate) fn once(&self, subject: &Subject, type_: &'static str, reason: &'static str, message: String) {
-        self.send(EventRequest { subject: subject.clone(), type_, reason, message, once: true });
+    /// Records such a thing once, even if many reconciles report it.
+    pub(crate) fn warning_once(&self, subject: &Subject, reason: &'static str, message: String) {
+        self.send(EventRequest { subject: subject.clone(), type_: "Warning", reason, message, once: true });
     }
 
     /// A reconcile begins.

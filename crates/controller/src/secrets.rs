@@ -6,9 +6,8 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
-use longboat_api::{conditions::types, reasons::condition};
 use longboat_key::{Key, Namespace};
-use longboat_plan::{Phase, Problem, Snapshot};
+use longboat_plan::{Problem, Snapshot};
 use longboat_store::Version;
 use longboat_watch::{has_code, text_of};
 
@@ -59,7 +58,7 @@ pub(crate) async fn add(
 /// If it may not.
 pub(crate) fn check(context: &Context, namespace: Namespace<&str>) -> Result<(), SecretError> {
     match denial(&context.args, namespace) {
-        Some(reason) => Err(SecretError::Denied(problem(reason))),
+        Some(reason) => Err(SecretError::Denied(Problem::certificates(reason))),
         None => Ok(()),
     }
 }
@@ -76,15 +75,6 @@ fn denial(args: &Args, namespace: Namespace<&str>) -> Option<String> {
     })
 }
 
-fn problem(message: String) -> Problem {
-    Problem {
-        phase: Phase::Workload,
-        condition: types::MAIN_WORKLOAD_READY,
-        reason: condition::RECONCILE_CERTS_ERROR,
-        message,
-    }
-}
-
 /// Returns the Secret of that name, or `None` if it does not exist. Uses the cached content unless the Secret has changed.
 async fn content_of(context: &Context, key: &Key) -> Result<Option<Arc<Secret>>, SecretError> {
     let Some(metadata) = context.caches.secret_metadata.metadata(key) else { return Ok(None) };
@@ -94,7 +84,8 @@ async fn content_of(context: &Context, key: &Key) -> Result<Option<Arc<Secret>>,
     let api = Secret::api(&context.client, Some(key.namespace.as_deref()));
     let found = api.get_opt(&key.name).await.map_err(|error| {
         if has_code(&error, 403) {
-            SecretError::Denied(problem(format!("failed to read Secret {key}: {}", text_of(&error))))
+            let message = format!("failed to read Secret {key}: {}", text_of(&error));
+            SecretError::Denied(Problem::certificates(message))
         } else {
             SecretError::Failed(ReconcileError::request(format!("read Secret {key}"), error))
         }

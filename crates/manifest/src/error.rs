@@ -26,24 +26,14 @@ pub enum ManifestError {
         /// The limit.
         most: usize,
     },
-    /// The text is not valid YAML.
+    /// The text is not valid YAML, or a document is not a Kubernetes object.
     #[error("{source_name}:{position}: {message}")]
-    Syntax {
+    Malformed {
         /// File, or `-`.
         source_name: String,
-        /// Where the parser stopped.
+        /// Where the parser stopped, or where the document starts.
         position: Position,
-        /// The parser's explanation.
-        message: String,
-    },
-    /// A document is not a Kubernetes object.
-    #[error("{source_name}:{position}: {message}")]
-    NotAnObject {
-        /// File, or `-`.
-        source_name: String,
-        /// Where the document starts.
-        position: Position,
-        /// What is missing.
+        /// The parser's explanation, or what is missing.
         message: String,
     },
     /// The inputs have no objects.
@@ -64,9 +54,7 @@ impl ManifestError {
         match self {
             Self::Read { path, .. } => (Some(path.display().to_string()), None),
             Self::TooMuch { source_name, .. } => (Some(source_name.clone()), None),
-            Self::Syntax { source_name, position, .. } | Self::NotAnObject { source_name, position, .. } => {
-                (Some(source_name.clone()), Some(*position))
-            }
+            Self::Malformed { source_name, position, .. } => (Some(source_name.clone()), Some(*position)),
             Self::Empty { .. } => (None, None),
         }
     }
@@ -76,7 +64,7 @@ impl ManifestError {
         match self {
             Self::Read { source, .. } => format!("cannot be read: {source}"),
             Self::TooMuch { what, most, .. } => format!("{what}, expected at most {most} in one input"),
-            Self::Syntax { message, .. } | Self::NotAnObject { message, .. } => message.clone(),
+            Self::Malformed { message, .. } => message.clone(),
             Self::Empty { inputs, hint } => no_object(inputs, hint.as_deref()),
         }
     }

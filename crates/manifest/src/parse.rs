@@ -83,7 +83,7 @@ pub fn parse_all(source: &str, text: &str) -> ParseOutput {
 
 fn check(document: &Document) -> Result<(), ManifestError> {
     let missing = |message: &str| {
-        Err(ManifestError::NotAnObject {
+        Err(ManifestError::Malformed {
             source_name: document.source.to_string(),
             position: document.start(),
             message: message.to_owned(),
@@ -135,7 +135,7 @@ fn check_text(document: &Document, field: &str) -> Result<(), ManifestError> {
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "a map".to_owned(),
     };
-    Err(ManifestError::NotAnObject {
+    Err(ManifestError::Malformed {
         source_name: document.source.to_string(),
         position: document.locate(&format!("metadata.{field}")).value,
         message: format!(
@@ -224,7 +224,7 @@ impl Chunk<'_> {
             });
             let message = in_our_words(without_place(&error.without_snippet().to_string()));
             let (at, message) = explain(self.text, at, message);
-            ManifestError::Syntax { source_name: source.to_owned(), position: self.place(at), message }
+            ManifestError::Malformed { source_name: source.to_owned(), position: self.place(at), message }
         })?;
         if read.value.is_null() {
             return Ok(None);

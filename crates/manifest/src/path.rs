@@ -31,18 +31,13 @@ fn step<'n, 'p>(node: &'n Node, path: &'p str) -> Option<(Option<Position>, &'n 
     match &node.parts {
         Parts::None => None,
         Parts::Items(items) => {
-            let (index, rest) = bracketed(path)?;
-            Some((None, items.get(index.parse::<usize>().ok()?)?, rest))
+            let (index, rest) = item(path)?;
+            Some((None, items.get(index)?, rest))
         }
         Parts::Fields(fields) => {
-            if let Some((name, rest)) = bracketed(path) {
-                let name = name.trim_matches(['"', '\'']);
-                let (_, at, node) = fields.iter().find(|(field, ..)| **field == *name)?;
-                return Some((Some(*at), node, rest));
-            }
-            let fitting = fields.iter().filter_map(|field| Some((field, after_name(path, &field.0)?)));
-            let ((_, at, node), rest) = fitting.max_by_key(|((name, ..), _)| name.len())?;
-            Some((Some(*at), node, rest))
+            let named = fields.iter().map(|(name, at, node)| (&**name, (*at, node)));
+            let ((at, node), rest) = field(named, path)?;
+            Some((Some(at), node, rest))
         }
     }
 }
@@ -54,25 +49,32 @@ pub(crate) fn value<'v>(root: &'v Value, path: &str) -> Option<&'v Value> {
         let after;
         (value, after) = match value {
             Value::Array(items) => {
-                let (index, after) = bracketed(rest)?;
-                (items.get(index.parse::<usize>().ok()?)?, after)
+                let (index, after) = item(rest)?;
+                (items.get(index)?, after)
             }
-            Value::Object(fields) => {
-                if let Some((name, after)) = bracketed(rest) {
-                    (fields.get(name.trim_matches(['"', '\'']))?, after)
-                } else {
-                    let named = fields
-                        .iter()
-                        .filter_map(|(name, value)| Some((name, value, after_name(rest, name)?)));
-                    let (_, value, after) = named.max_by_key(|(name, ..)| name.len())?;
-                    (value, after)
-                }
-            }
+            Value::Object(fields) => field(fields.iter().map(|(name, value)| (&**name, value)), rest)?,
             _ => return None,
         };
         rest = after.trim_start_matches('.');
     }
     Some(value)
+}
+
+/// Returns the index at the start of a path, and the rest.
+fn item(path: &str) -> Option<(usize, &str)> {
+    let (index, rest) = bracketed(path)?;
+    Some((index.parse().ok()?, rest))
+}
+
+/// Returns the field that the start of a path names, and the rest.
+fn field<'f, 'p, T>(mut fields: impl Iterator<Item = (&'f str, T)>, path: &'p str) -> Option<(T, &'p str)> {
+    if let Some((name, rest)) = bracketed(path) {
+        let name = name.trim_matches(['"', '\'']);
+        return Some((fields.find(|(field, _)| *field == name)?.1, rest));
+    }
+    let fitting = fields.filter_map(|(name, value)| Some((name.len(), value, after_name(path, name)?)));
+    let (_, value, rest) = fitting.max_by_key(|(length, ..)| *length)?;
+    Some((value, rest))
 }
 
 /// Returns the rest of a path that begins with this name of a field.

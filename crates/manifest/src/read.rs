@@ -45,7 +45,7 @@ pub fn read_all(inputs: &[PathBuf]) -> ParseOutput {
             }
         } else if is_kustomization(input) {
             let folder = input.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-            add(problem(ManifestError::NotAnObject {
+            add(problem(ManifestError::Malformed {
                 source_name: input.display().to_string(),
                 position: Position { line: 1, column: 1 },
                 message: format!("this is a kustomization: {}", build_hint(folder)),
@@ -131,7 +131,7 @@ fn read_from(name: &str, path: &Path, input: &mut dyn Read) -> ParseOutput {
     }
     match String::from_utf8(bytes) {
         Ok(text) => parse_all(name, &text),
-        Err(error) => problem(ManifestError::Syntax {
+        Err(error) => problem(ManifestError::Malformed {
             source_name: name.to_owned(),
             position: place_in(&error.as_bytes()[..error.utf8_error().valid_up_to()]),
             message: "this is not UTF-8 text".to_owned(),

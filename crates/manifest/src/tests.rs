@@ -207,7 +207,7 @@ fn texts_that_would_grow_or_nest_without_end_are_refused() {
         let items = vec![format!("*a{before}"); 10].join(", ");
         bomb = format!("{bomb}a{level}: &a{level} [{items}]\n");
     }
-    assert!(matches!(parse("f.yaml", &bomb), Err(ManifestError::Syntax { .. })));
+    assert!(matches!(parse("f.yaml", &bomb), Err(ManifestError::Malformed { .. })));
     for (open, close) in [("[", "]"), ("{a: ", "}")] {
         let deep = format!("{}1{}", open.repeat(5000), close.repeat(5000));
         let Err(error) = parse("f.yaml", &deep) else { panic!("{open} nests without end") };
@@ -217,7 +217,7 @@ fn texts_that_would_grow_or_nest_without_end_are_refused() {
     for level in 0..1000 {
         block = format!("{block}{}a:\n", " ".repeat(level));
     }
-    assert!(matches!(parse("f.yaml", &block), Err(ManifestError::Syntax { .. })));
+    assert!(matches!(parse("f.yaml", &block), Err(ManifestError::Malformed { .. })));
 }
 
 #[test]

@@ -15,9 +15,7 @@ use std::{
 use k8s_openapi::jiff::Timestamp;
 use longboat_admission::{Action, Facts, Hook, MergedSpecs, Subject, Version, review};
 use longboat_api::{foreign::gateway::Gateway, v1alpha2::LLMInferenceService};
-use longboat_compose::{
-    Composer, ConfigSet, Inputs, Layer, NoConfigMaps, PresetNames, platform::Platform, presets,
-};
+use longboat_compose::{Composer, ConfigSet, Inputs, Layer, PresetNames, platform::Platform, presets};
 use longboat_key::Namespace;
 use longboat_plan::{Snapshot, children};
 use serde_json::{Value, json};
@@ -68,7 +66,7 @@ fn plans() -> Result<(), Box<dyn std::error::Error>> {
     let inputs = Inputs {
         service: &service,
         configs: &configs,
-        config_maps: &NoConfigMaps,
+        config_maps: &BTreeMap::new(),
         platform: &platform,
         system_namespace: SYSTEM_NAMESPACE,
         preset_names: &names,

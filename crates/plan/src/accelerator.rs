@@ -10,13 +10,7 @@ const GPU_PREFIXES: [&str; 2] = ["nvidia.com/mig", "gpu.intel.com/"];
 /// Returns `gpu`, `cpu` or `unknown` for a merged spec. Managed devices are claims of its pods. A claim or an extended resource
 /// may be anything, so it is `unknown` unless a GPU stands beside it.
 pub fn accelerator_type(spec: &LLMInferenceServiceSpec) -> &'static str {
-    let workloads = [Some(&spec.workload), spec.prefill.as_deref()];
-    let pods: Vec<&PodSpec> = workloads
-        .into_iter()
-        .flatten()
-        .flat_map(|workload| [workload.template.as_deref(), workload.worker.as_deref()])
-        .flatten()
-        .collect();
+    let pods: Vec<&PodSpec> = spec.server_pods().map(|(_, pod)| pod).collect();
     let containers =
         || pods.iter().flat_map(|pod| pod.containers.iter().chain(pod.init_containers.iter().flatten()));
     if containers().flat_map(resources).any(is_gpu) {

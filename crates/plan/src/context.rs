@@ -11,7 +11,7 @@ use longboat_api::{
 };
 use longboat_key::{Name, Namespace, Uid};
 
-use crate::{children::ObjectRef, labels::Map, owner, problem::PlanError, snapshot::Snapshot};
+use crate::{child::Child, children::ObjectRef, labels::Map, owner, problem::PlanError, snapshot::Snapshot};
 
 /// The service, its composed spec and the snapshot. Every module below gets this.
 #[derive(Clone, Copy)]
@@ -61,6 +61,18 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// An annotation of the service.
+    pub(crate) fn annotation(&self, key: &str) -> Option<&'a str> {
+        self.service.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+    }
+
+    /// The live object of this name, if it is the service's. One of a deleted service with the same name says nothing about this
+    /// service.
+    pub(crate) fn own<K: Child>(&self, name: &str) -> Option<&'a K> {
+        let live = K::observed(self.snapshot).get(self.namespace, Name(name));
+        live.filter(|live| owner::controls(self.uid, live.metadata()))
+    }
+
     pub(crate) fn new(
         service: &'a LLMInferenceService,
         spec: &'a LLMInferenceServiceSpec,
@@ -101,13 +113,9 @@ impl<'a> Context<'a> {
         format!("publishers/{}/models/{model}", self.namespace)
     }
 
-    pub(crate) fn scheduler(&self) -> Option<&'a SchedulerSpec> {
-        self.spec.router.as_ref()?.scheduler.as_deref()
-    }
-
     /// The scheduler, if this controller runs it: the scheduler has a template and no external pool.
     pub(crate) fn managed_scheduler(&self) -> Option<&'a SchedulerSpec> {
-        self.scheduler().filter(|scheduler| {
+        self.spec.scheduler().filter(|scheduler| {
             !self.stopped() && scheduler.template.is_some() && scheduler.external_pool().is_none()
         })
     }

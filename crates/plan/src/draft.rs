@@ -1,11 +1,12 @@
 //! An unfinished plan.
 
+use longboat_compose::Warning;
+
 use crate::{
     certificate_request::CertificateRequest,
     child::Child,
     children::{Children, Planned},
     context::Context,
-    event::PlannedEvent,
 };
 
 /// What was planned so far. It stays planned if a problem occurs later.
@@ -13,7 +14,7 @@ use crate::{
 pub(crate) struct Draft {
     pub(crate) children: Children<Planned>,
     pub(crate) certificates: Vec<CertificateRequest>,
-    pub(crate) events: Vec<PlannedEvent>,
+    pub(crate) events: Vec<Warning>,
 }
 
 impl Draft {

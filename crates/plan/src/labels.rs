@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use longboat_api::labels::{
-    COMPONENT, KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD, NAME, PART_OF, PART_OF_VALUE,
+    COMPONENT, KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD, NAME, PART_OF, PART_OF_VALUE, value,
 };
 use longboat_key::Name;
 
@@ -18,8 +18,8 @@ pub(crate) fn of(component: &str, service: Name<&str>) -> Map {
 
 /// Whether our labels of an object name another service.
 pub(crate) fn name_another(metadata: &ObjectMeta, service: Name<&str>) -> bool {
-    let label = |key: &str| metadata.labels.as_ref().and_then(|all| all.get(key)).map(String::as_str);
-    label(PART_OF) == Some(PART_OF_VALUE) && label(NAME).is_some_and(|name| name != service.as_str())
+    value(metadata, PART_OF) == Some(PART_OF_VALUE)
+        && value(metadata, NAME).is_some_and(|name| name != service.as_str())
 }
 
 /// The labels of the pods that serve, in every topology.

@@ -5,39 +5,63 @@ use longboat_key::{Name, Namespace};
 
 use crate::hash::PartsHash;
 
-/// The Deployment of the model server.
-pub fn workload(service: Name<&str>) -> String {
-    child_name(&service, suffix::MAIN)
+macro_rules! names {
+    ($($(#[$doc:meta])* $visible:vis $name:ident: $suffix:expr;)*) => {
+        $($(#[$doc])*
+        $visible fn $name(service: Name<&str>) -> String {
+            child_name(&service, $suffix)
+        })*
+    };
 }
 
-/// The Deployment of the prefill server.
-pub fn prefill(service: Name<&str>) -> String {
-    child_name(&service, suffix::PREFILL)
-}
+names! {
+    /// The Deployment of the model server.
+    pub workload: suffix::MAIN;
 
-/// The LeaderWorkerSet of the model server, and its managed account.
-pub fn workload_group(service: Name<&str>) -> String {
-    child_name(&service, suffix::MULTI_NODE)
-}
+    /// The Deployment of the prefill server.
+    pub prefill: suffix::PREFILL;
 
-/// The LeaderWorkerSet of the prefill server, and its managed account.
-pub fn prefill_group(service: Name<&str>) -> String {
-    child_name(&service, suffix::MULTI_NODE_PREFILL)
-}
+    /// The LeaderWorkerSet of the model server, and its managed account.
+    pub workload_group: suffix::MULTI_NODE;
 
-/// The ConfigMap with the LoRA adapters that are loaded while pods run.
-pub fn adapters(service: Name<&str>) -> String {
-    child_name(&service, "-kserve-adapters")
-}
+    /// The LeaderWorkerSet of the prefill server, and its managed account.
+    pub prefill_group: suffix::MULTI_NODE_PREFILL;
 
-/// The ResourceClaimTemplate for the devices of pods.
-pub(crate) fn device_claims(service: Name<&str>) -> String {
-    child_name(&service, suffix::MANAGED_DRA)
-}
+    /// The ConfigMap with the LoRA adapters that are loaded while pods run.
+    pub adapters: "-kserve-adapters";
 
-/// The Deployment of the tokenizer, and its Service.
-pub fn tokenizer(service: Name<&str>) -> String {
-    child_name(&service, suffix::TOKENIZER)
+    /// The ResourceClaimTemplate for the devices of pods.
+    pub(crate) device_claims: suffix::MANAGED_DRA;
+
+    /// The Deployment of the tokenizer, and its Service.
+    pub tokenizer: suffix::TOKENIZER;
+
+    /// The Service in front of the pods that serve.
+    pub workload_service: suffix::WORKLOAD_SERVICE;
+
+    /// The secret with the certificate of model server and scheduler.
+    pub tls_secret: suffix::CERTIFICATES;
+
+    /// The managed HTTPRoute.
+    pub route: suffix::ROUTE;
+
+    /// The Deployment of the endpoint picker.
+    pub scheduler: suffix::SCHEDULER;
+
+    /// The managed InferencePool, of either group.
+    pub pool: suffix::INFERENCE_POOL;
+
+    /// The Service of the endpoint picker, unless the pool names another.
+    pub scheduler_service: suffix::EPP_SERVICE;
+
+    /// The managed service account of the endpoint picker.
+    pub(crate) scheduler_account: suffix::EPP_SERVICE_ACCOUNT;
+
+    /// The role of the endpoint picker.
+    pub(crate) scheduler_role: "-epp-role";
+
+    /// The RoleBinding of the endpoint picker.
+    pub(crate) scheduler_role_binding: "-epp-rb";
 }
 
 /// The HorizontalPodAutoscaler of the model server, or of the prefill server.
@@ -48,51 +72,6 @@ pub fn autoscaler(service: Name<&str>, prefill: bool) -> String {
 /// The ScaledObject of the model server, or of the prefill server.
 pub fn scaled_object(service: Name<&str>, prefill: bool) -> String {
     child_name(&service, if prefill { "-kserve-prefill-keda" } else { "-kserve-keda" })
-}
-
-/// The Service in front of the pods that serve.
-pub fn workload_service(service: Name<&str>) -> String {
-    child_name(&service, suffix::WORKLOAD_SERVICE)
-}
-
-/// The secret with the certificate of model server and scheduler.
-pub fn tls_secret(service: Name<&str>) -> String {
-    child_name(&service, suffix::CERTIFICATES)
-}
-
-/// The managed HTTPRoute.
-pub fn route(service: Name<&str>) -> String {
-    child_name(&service, suffix::ROUTE)
-}
-
-/// The Deployment of the endpoint picker.
-pub fn scheduler(service: Name<&str>) -> String {
-    child_name(&service, suffix::SCHEDULER)
-}
-
-/// The managed InferencePool, of either group.
-pub fn pool(service: Name<&str>) -> String {
-    child_name(&service, suffix::INFERENCE_POOL)
-}
-
-/// The Service of the endpoint picker, unless the pool names another.
-pub fn scheduler_service(service: Name<&str>) -> String {
-    child_name(&service, suffix::EPP_SERVICE)
-}
-
-/// The managed service account of the endpoint picker.
-pub(crate) fn scheduler_account(service: Name<&str>) -> String {
-    child_name(&service, suffix::EPP_SERVICE_ACCOUNT)
-}
-
-/// The role of the endpoint picker.
-pub(crate) fn scheduler_role(service: Name<&str>) -> String {
-    child_name(&service, "-epp-role")
-}
-
-/// The RoleBinding of the endpoint picker.
-pub(crate) fn scheduler_role_binding(service: Name<&str>) -> String {
-    child_name(&service, "-epp-rb")
 }
 
 /// The ClusterRoleBinding that lets the endpoint picker check tokens, unless it belongs to another service: `b-c` of namespace

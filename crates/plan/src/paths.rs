@@ -2,41 +2,11 @@
 //!
 //! Elements of a list are addressed by position, by the value of their key (`[main]`), or by key and value (`[name=main]`).
 
-use std::{borrow::Cow, collections::HashSet, fmt::Write as _};
+use std::{collections::HashSet, fmt::Write as _};
 
 use longboat_compose::field_path::FieldPath;
+pub use longboat_compose::field_path::{Step, parse};
 use serde_json::Value;
-
-/// One step of a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// `.name`.
-    Field(String),
-    /// `[…]`.
-    Bracket(String),
-}
-
-/// Parses a path. Returns `None` if a bracket is not closed.
-pub fn parse(path: &str) -> Option<Vec<Step>> {
-    let mut steps = Vec::new();
-    let mut rest = path.trim_start_matches('.');
-    while !rest.is_empty() {
-        if let Some(inner) = rest.strip_prefix('[') {
-            let quoted = inner.strip_prefix('"').and_then(|inner| inner.split_once("\"]"));
-            let (text, after) = match quoted {
-                Some(found) => found,
-                None => inner.split_once(']')?,
-            };
-            steps.push(Step::Bracket(text.to_owned()));
-            rest = after.strip_prefix('.').unwrap_or(after);
-        } else {
-            let end = rest.find(['.', '[']).unwrap_or(rest.len());
-            steps.push(Step::Field(rest[..end].to_owned()));
-            rest = rest[end..].strip_prefix('.').unwrap_or(&rest[end..]);
-        }
-    }
-    Some(steps)
-}
 
 /// Formats steps as a path.
 pub fn written(steps: &[Step]) -> String {
@@ -132,31 +102,13 @@ pub fn positions(object: &Value, path: &str) -> Option<String> {
     let mut found = object;
     let mut result = String::new();
     for step in parse(path)? {
-        match step {
-            Step::Field(name) => {
-                found = found.get(&name)?;
-                let _ = write!(result, ".{name}");
-            }
-            Step::Bracket(text) => {
-                if let Value::Object(map) = found {
-                    found = map.get(&text)?;
-                    let _ = write!(result, "[{text}]");
-                    continue;
-                }
-                let items = found.as_array()?;
-                let at = match text.split_once('=') {
-                    Some((key, value)) => items.iter().position(|item| {
-                        let found = item.get(key);
-                        let text = found.and_then(Value::as_str).map(Cow::Borrowed);
-                        text.or_else(|| found.map(|found| Cow::Owned(found.to_string()))).as_deref()
-                            == Some(value)
-                    })?,
-                    None => text.parse().ok()?,
-                };
-                found = items.get(at)?;
-                let _ = write!(result, "[{at}]");
-            }
-        }
+        let (next, at) = step.follow(found)?;
+        found = next;
+        let _ = match (&step, at) {
+            (_, Some(at)) => write!(result, "[{at}]"),
+            (Step::Field(name), None) => write!(result, ".{name}"),
+            (Step::Bracket(text), None) => write!(result, "[{text}]"),
+        };
     }
     Some(result.trim_start_matches('.').to_owned())
 }

@@ -98,19 +98,19 @@ impl Peer {
 
 /// The group that a spec joins.
 pub fn group_of(spec: &LLMInferenceServiceSpec) -> Option<&str> {
-    spec.router.as_ref()?.route.as_ref()?.group.as_deref().filter(|group| !group.is_empty())
+    spec.route()?.group.as_deref().filter(|group| !group.is_empty())
 }
 
 /// The weight that a spec asks for in its group.
 pub(crate) fn weight(spec: &LLMInferenceServiceSpec) -> i32 {
-    spec.router.as_ref().and_then(|router| router.route.as_ref()?.weight).unwrap_or_default()
+    spec.route().and_then(|route| route.weight).unwrap_or_default()
 }
 
 /// The models that a composed or raw spec serves, without the prefix that all models of a namespace share.
 pub fn models_of_spec<'a>(spec: &'a LLMInferenceServiceSpec, service: Name<&'a str>) -> BTreeSet<&'a str> {
     let base = spec.model.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(service.as_str());
-    let adapters = spec.model.lora.iter().flat_map(|lora| &lora.adapters);
-    std::iter::once(base).chain(adapters.filter_map(|adapter| adapter.name.as_deref())).collect()
+    let adapters = spec.adapters().iter().filter_map(|adapter| adapter.name.as_deref());
+    std::iter::once(base).chain(adapters).collect()
 }
 
 /// The models that a member's status lists, or those of its spec while the status lists none.
@@ -127,8 +127,7 @@ fn models_of<'a>(peer: &'a LLMInferenceService, namespace: Namespace<&str>) -> B
 
 /// The backend to which a group sends traffic for this member.
 fn backend_of(peer: &LLMInferenceService) -> Backend {
-    let scheduler = peer.spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
-    if let Some(external) = scheduler.and_then(|scheduler| scheduler.external_pool()) {
+    if let Some(external) = peer.spec.scheduler().and_then(|scheduler| scheduler.external_pool()) {
         return Backend::Pool(external.into());
     }
     let router = peer.status.as_ref().and_then(|status| status.router.as_ref());

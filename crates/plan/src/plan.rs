@@ -6,6 +6,7 @@ use longboat_api::{
     foreign::httproute::HTTPRoute,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
 };
+use longboat_compose::Warning;
 use longboat_key::Key;
 
 use crate::{
@@ -13,7 +14,6 @@ use crate::{
     children::{Children, ObjectRef, Planned},
     context::Context,
     draft::Draft,
-    event::PlannedEvent,
     key::ObjectKey,
     problem::{PlanError, Problem},
     prune, router,
@@ -30,8 +30,8 @@ pub struct Plan {
     pub certificates: Vec<CertificateRequest>,
     /// Live children to delete, in this order.
     pub remove: Vec<ObjectRef>,
-    /// Events to record once each.
-    pub events: Vec<PlannedEvent>,
+    /// Warnings to record once each, as events.
+    pub events: Vec<Warning>,
     /// What the plan depends on beside the children themselves: the objects that planning looked up, found or not, and
     /// objects of other owners that have the names of children. When one of these changes, the plan may change.
     pub reads: BTreeSet<ObjectKey>,

@@ -1,6 +1,16 @@
 //! A problem that stops planning or applying, and the condition that reports it.
 
-use longboat_api::{labels::component, reasons};
+use std::fmt::Display;
+
+use longboat_api::{
+    conditions::types,
+    labels::component,
+    reasons::condition::{
+        HTTP_ROUTE_RECONCILE_ERROR, RECONCILE_CERTS_ERROR, RECONCILE_MULTI_NODE_WORKLOAD_ERROR,
+        RECONCILE_SCALING_ERROR, RECONCILE_SINGLE_NODE_WORKLOAD_ERROR, RECONCILE_WORKLOAD_SERVICE_ERROR,
+        ROUTING_PRECONDITION_NOT_MET, SCHEDULER_RECONCILE_ERROR,
+    },
+};
 use thiserror::Error;
 
 use crate::{
@@ -52,71 +62,66 @@ pub enum PlanError {
 // === impl Problem ===
 
 impl Problem {
-    pub(crate) fn workload(
-        condition: &'static str,
-        reason: &'static str,
-        message: impl Into<String>,
-    ) -> Self {
-        Self { phase: Phase::Workload, condition, reason, message: message.into() }
+    pub(crate) fn workload(condition: &'static str, reason: &'static str, message: impl Display) -> Self {
+        Self { phase: Phase::Workload, condition, reason, message: message.to_string() }
     }
 
-    pub(crate) fn router(condition: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { phase: Phase::Router, condition, reason, message: message.into() }
+    pub(crate) fn router(condition: &'static str, reason: &'static str, message: impl Display) -> Self {
+        Self { phase: Phase::Router, condition, reason, message: message.to_string() }
     }
 
-    pub(crate) fn certificates(message: impl Into<String>) -> Self {
-        Self::workload("MainWorkloadReady", reasons::condition::RECONCILE_CERTS_ERROR, message)
+    /// A problem of what pods need before they start.
+    pub fn certificates(message: impl Display) -> Self {
+        Self::workload(types::MAIN_WORKLOAD_READY, RECONCILE_CERTS_ERROR, message)
     }
 
-    pub(crate) fn single_node(message: impl Into<String>) -> Self {
-        Self::workload("MainWorkloadReady", reasons::condition::RECONCILE_SINGLE_NODE_WORKLOAD_ERROR, message)
+    pub(crate) fn single_node(message: impl Display) -> Self {
+        Self::workload(types::MAIN_WORKLOAD_READY, RECONCILE_SINGLE_NODE_WORKLOAD_ERROR, message)
     }
 
     /// A problem of a half whose replicas are groups of pods, identified by its condition.
-    pub(crate) fn multi_node(condition: &'static str, message: impl Into<String>) -> Self {
-        Self::workload(condition, reasons::condition::RECONCILE_MULTI_NODE_WORKLOAD_ERROR, message)
+    pub(crate) fn multi_node(condition: &'static str, message: impl Display) -> Self {
+        Self::workload(condition, RECONCILE_MULTI_NODE_WORKLOAD_ERROR, message)
     }
 
-    pub(crate) fn scaling(message: impl Into<String>) -> Self {
-        Self::workload("MainWorkloadReady", reasons::condition::RECONCILE_SCALING_ERROR, message)
+    pub(crate) fn scaling(message: impl Display) -> Self {
+        Self::workload(types::MAIN_WORKLOAD_READY, RECONCILE_SCALING_ERROR, message)
     }
 
-    pub(crate) fn workload_service(message: impl Into<String>) -> Self {
-        Self::workload("MainWorkloadReady", reasons::condition::RECONCILE_WORKLOAD_SERVICE_ERROR, message)
+    pub(crate) fn workload_service(message: impl Display) -> Self {
+        Self::workload(types::MAIN_WORKLOAD_READY, RECONCILE_WORKLOAD_SERVICE_ERROR, message)
     }
 
-    pub(crate) fn scheduler(message: impl std::fmt::Display) -> Self {
+    pub(crate) fn scheduler(message: impl Display) -> Self {
         let message = format!("Failed to reconcile scheduler: {message}");
-        Self::router("SchedulerWorkloadReady", reasons::condition::SCHEDULER_RECONCILE_ERROR, message)
+        Self::router(types::SCHEDULER_WORKLOAD_READY, SCHEDULER_RECONCILE_ERROR, message)
     }
 
-    pub(crate) fn route(message: impl std::fmt::Display) -> Self {
+    pub(crate) fn route(message: impl Display) -> Self {
         let message = format!("Failed to reconcile HTTPRoute: {message}");
-        Self::router("HTTPRoutesReady", reasons::condition::HTTP_ROUTE_RECONCILE_ERROR, message)
+        Self::router(types::HTTP_ROUTES_READY, HTTP_ROUTE_RECONCILE_ERROR, message)
     }
 
     /// A problem of the route that only a change of the service or of the platform ends.
-    pub(crate) fn routing_precondition(message: impl std::fmt::Display) -> Self {
+    pub(crate) fn routing_precondition(message: impl Display) -> Self {
         let message = format!("Failed to reconcile HTTPRoute: precondition not met: {message}");
-        Self::router("HTTPRoutesReady", reasons::condition::ROUTING_PRECONDITION_NOT_MET, message)
+        Self::router(types::HTTP_ROUTES_READY, ROUTING_PRECONDITION_NOT_MET, message)
     }
 
     /// Returns the problem for a child that could not be written or deleted. `component` is the child's
     /// `app.kubernetes.io/component` label.
-    pub fn of_child(child: &ObjectRef, component: Option<&str>, message: impl std::fmt::Display) -> Self {
+    pub fn of_child(child: &ObjectRef, component: Option<&str>, message: impl Display) -> Self {
         match (component, child.kind) {
-            (Some("llminferenceservice-router-scheduler"), _) => Self::scheduler(message),
-            (Some("llminferenceservice-router"), _) | (_, ChildKind::HTTPRoute) => Self::route(message),
-            (_, ChildKind::Secret | ChildKind::ConfigMap) => Self::certificates(message.to_string()),
+            (Some(component::SCHEDULER), _) => Self::scheduler(message),
+            (Some(component::ROUTER), _) | (_, ChildKind::HTTPRoute) => Self::route(message),
+            (_, ChildKind::Secret | ChildKind::ConfigMap) => Self::certificates(message),
             (Some(component::WORKLOAD_WORKER_PREFILL), ChildKind::LeaderWorkerSet) => {
-                Self::multi_node("PrefillWorkerWorkloadReady", message.to_string())
+                Self::multi_node(types::PREFILL_WORKER_WORKLOAD_READY, message)
             }
-            (_, ChildKind::LeaderWorkerSet) => Self::multi_node("WorkerWorkloadReady", message.to_string()),
-            (_, ChildKind::HorizontalPodAutoscaler | ChildKind::ScaledObject) => {
-                Self::scaling(message.to_string())
-            }
-            (_, ChildKind::Service) => Self::workload_service(message.to_string()),
-            _ => Self::single_node(message.to_string()),
+            (_, ChildKind::LeaderWorkerSet) => Self::multi_node(types::WORKER_WORKLOAD_READY, message),
+            (_, ChildKind::HorizontalPodAutoscaler | ChildKind::ScaledObject) => Self::scaling(message),
+            (_, ChildKind::Service) => Self::workload_service(message),
+            _ => Self::single_node(message),
         }
     }
 }

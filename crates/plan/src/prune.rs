@@ -1,6 +1,6 @@
 //! Which live children are no longer wanted.
 
-use longboat_api::labels::{COMPONENT, NAME, PART_OF, PART_OF_VALUE, component};
+use longboat_api::labels::{self, COMPONENT, NAME, PART_OF, PART_OF_VALUE, component};
 use longboat_key::{Name, Namespace};
 
 use crate::{
@@ -37,7 +37,7 @@ fn superfluous_of<K: Child, S>(
     let controlled = (!cluster_scoped).then(|| observed.controlled(context.namespace, context.uid));
     for live in named.into_iter().flatten().chain(controlled.into_iter().flatten()) {
         let metadata = live.metadata();
-        let label = |key: &str| metadata.labels.as_ref().and_then(|all| all.get(key)).map(String::as_str);
+        let label = |key: &str| labels::value(metadata, key);
         let ours = if cluster_scoped {
             label(NAME) == Some(context.name.as_str())
         } else {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use longboat_api::{
     crd,
-    labels::COMPONENT,
+    labels::{self, COMPONENT},
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
 };
 use longboat_strategy::{
@@ -90,8 +90,7 @@ fn refusal<K: Child + Serialize>(child: &K, plan: &Plan, snapshot: &Snapshot) ->
     }
     // Kubernetes objects have string keys only, so this cannot fail.
     let (causes, of_operator) = judge(reference.kind, serde_json::to_value(child).unwrap_or_default())?;
-    let labels = child.metadata().labels.as_ref();
-    let component = labels.and_then(|labels| labels.get(COMPONENT)).cloned();
+    let component = labels::value(child.metadata(), COMPONENT).map(ToOwned::to_owned);
     (!causes.is_empty()).then_some(Refusal { child: reference, causes, of_operator, component })
 }
 

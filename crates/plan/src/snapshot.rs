@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::jiff::Timestamp;
-use longboat_api::labels::GATEWAY_NAME;
+use longboat_api::labels::{GATEWAY_NAME, value};
 use longboat_compose::platform::Platform;
 use longboat_key::{Name, Namespace, Uid};
 use longboat_store::Objects;
@@ -82,8 +82,8 @@ macro_rules! snapshot {
 crate::kinds!(all snapshot);
 
 /// Which optional APIs the cluster serves, and whether the controller may use cluster-scoped objects. A missing API disables
-/// only the feature that needs it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// only the feature that needs it. By default, it serves none of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each API is there or not, whatever the others are")]
 pub struct Capabilities {
     /// `gateway.networking.k8s.io/v1`: Gateway, GatewayClass, HTTPRoute.
@@ -164,10 +164,9 @@ impl Snapshot {
     ) -> Option<&types::Service> {
         self.reads.record(Kind::GatewayService, namespace, gateway);
         // The Services with the label are stored decoded.
-        let labelled = self.services.decoded_in_namespace(namespace).find(|service| {
-            let labels = service.metadata.labels.as_ref();
-            labels.and_then(|all| all.get(GATEWAY_NAME)).is_some_and(|value| *value == *gateway)
-        });
-        labelled.or_else(|| Objects::get(&self.services, namespace, gateway))
+        let labelled = self.services.decoded_in_namespace(namespace);
+        let mut labelled =
+            labelled.filter(|service| value(&service.metadata, GATEWAY_NAME) == Some(gateway.as_str()));
+        labelled.next().or_else(|| Objects::get(&self.services, namespace, gateway))
     }
 }

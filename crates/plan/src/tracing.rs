@@ -1,9 +1,9 @@
 //! OpenTelemetry settings of the model server and the scheduler.
 
-use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector};
+use k8s_openapi::api::core::v1::{Container, EnvVar};
 use longboat_api::{engine::Engine, v1alpha2::TracingSpec};
 
-use crate::{context::Context, flags};
+use crate::{context::Context, env, flags};
 
 const NODE_NAME: &str = "OTEL_RESOURCE_ATTRIBUTES_NODE_NAME";
 const POD_NAME: &str = "OTEL_RESOURCE_ATTRIBUTES_POD_NAME";
@@ -45,14 +45,6 @@ pub(crate) fn scheduler(context: &Context, container: &mut Container) {
 
 fn add_env(context: &Context, tracing: &TracingSpec, container: &mut Container, service_name: &str) {
     let literal = |name: &str, value: Option<String>| EnvVar { name: name.into(), value, value_from: None };
-    let field = |name: &str, path: &str| EnvVar {
-        name: name.into(),
-        value: None,
-        value_from: Some(EnvVarSource {
-            field_ref: Some(ObjectFieldSelector { api_version: Some("v1".into()), field_path: path.into() }),
-            ..EnvVarSource::default()
-        }),
-    };
     let attributes = format!(
         "k8s.namespace.name={},k8s.node.name=$({NODE_NAME}),k8s.pod.name=$({POD_NAME}),llmisvc.name={}",
         context.namespace, context.name
@@ -63,14 +55,11 @@ fn add_env(context: &Context, tracing: &TracingSpec, container: &mut Container, 
         literal("OTEL_TRACES_EXPORTER", tracing.exporter.clone()),
         literal("OTEL_TRACES_SAMPLER", tracing.sampler.clone()),
         literal("OTEL_TRACES_SAMPLER_ARG", tracing.sampler_arg.clone()),
-        field(NODE_NAME, "spec.nodeName"),
-        field(POD_NAME, "metadata.name"),
+        env::field(NODE_NAME, "spec.nodeName"),
+        env::field(POD_NAME, "metadata.name"),
         literal("OTEL_RESOURCE_ATTRIBUTES", Some(attributes)),
     ];
-    let env = container.env.get_or_insert_default();
     for variable in wanted {
-        if !env.iter().any(|present| present.name == variable.name) {
-            env.push(variable);
-        }
+        env::add(container, variable);
     }
 }

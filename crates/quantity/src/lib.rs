@@ -23,16 +23,17 @@ const DECIMAL: [(&str, i32); 10] =
 /// An amount in whole billionths, and how it was written. Two amounts are equal whatever their notation.
 ///
 /// [`fmt::Display`] prints the canonical notation: `1000m` is `1`, `1024Mi` is `1Gi`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Quantity {
     nano: i128,
     notation: Notation,
 }
 
 /// The three notations; each is kept where it can be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Notation {
     /// `1k`.
+    #[default]
     Decimal,
     /// `1Ki`.
     Binary,

@@ -68,11 +68,7 @@ impl<'a> State<'a> {
                 Ok(value)
             }
             Err(message) => {
-                match whole {
-                    Quoted::Command(command) => self.at_command(command),
-                    Quoted::Expr(expr) => self.at_expr(expr),
-                    Quoted::Node(_) | Quoted::Pipe(_) => {}
-                }
+                self.at(whole);
                 self.error(format!("error calling {name}: {message}"))
             }
         }

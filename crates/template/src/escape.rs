@@ -27,11 +27,8 @@ pub(crate) fn js(text: &str) -> String {
             '\\' => out.push_str("\\\\"),
             '\'' => out.push_str("\\'"),
             '"' => out.push_str("\\\""),
-            '<' | '>' | '&' | '=' => {
+            c if "<>&=".contains(c) || c.is_control() => {
                 // Writing to a String cannot fail.
-                let _ = write!(out, "\\u{:04X}", u32::from(c));
-            }
-            c if c.is_control() => {
                 let _ = write!(out, "\\u{:04X}", u32::from(c));
             }
             c => out.push(c),

@@ -24,12 +24,15 @@ pub struct Function {
     pub call: for<'a> fn(&[Value<'a>]) -> Result<Value<'a>, String>,
 }
 
-const fn fixed(
-    name: &'static str,
-    params: &'static [Param],
-    call: for<'a> fn(&[Value<'a>]) -> Result<Value<'a>, String>,
-) -> Function {
-    Function { name, params, variadic: false, call }
+impl Function {
+    /// A function that takes exactly these parameters.
+    pub const fn new(
+        name: &'static str,
+        params: &'static [Param],
+        call: for<'a> fn(&[Value<'a>]) -> Result<Value<'a>, String>,
+    ) -> Self {
+        Self { name, params, variadic: false, call }
+    }
 }
 
 const fn variadic(
@@ -37,7 +40,7 @@ const fn variadic(
     params: &'static [Param],
     call: for<'a> fn(&[Value<'a>]) -> Result<Value<'a>, String>,
 ) -> Function {
-    Function { name, params, variadic: true, call }
+    Function { variadic: true, ..Function::new(name, params, call) }
 }
 
 const ANY: &[Param] = &[Param::Any];
@@ -49,16 +52,16 @@ static BUILTINS: &[Function] = &[
     variadic("and", TWO, |_| Ok(Value::Invalid)),
     variadic("call", TWO, |_| Ok(Value::Invalid)),
     variadic("eq", TWO, eq),
-    fixed("ge", TWO, |v| compare(&v[0], &v[1]).map(|o| Value::Bool(o != Ordering::Less))),
-    fixed("gt", TWO, |v| compare(&v[0], &v[1]).map(|o| Value::Bool(o == Ordering::Greater))),
+    Function::new("ge", TWO, |v| compare(&v[0], &v[1]).map(|o| Value::Bool(o != Ordering::Less))),
+    Function::new("gt", TWO, |v| compare(&v[0], &v[1]).map(|o| Value::Bool(o == Ordering::Greater))),
     variadic("html", ANY, |v| Ok(text(html(&print_indirect(v))))),
     variadic("index", TWO, index),
     variadic("js", ANY, |v| Ok(text(js(&print_indirect(v))))),
-    fixed("le", TWO, |v| compare(&v[0], &v[1]).map(|o| Value::Bool(o != Ordering::Greater))),
-    fixed("len", VALUE, len),
-    fixed("lt", TWO, |v| compare(&v[0], &v[1]).map(|o| Value::Bool(o == Ordering::Less))),
-    fixed("ne", TWO, |v| equal(&v[0], &v[1]).map(|same| Value::Bool(!same))),
-    fixed("not", VALUE, |v| Ok(Value::Bool(!v[0].is_true()))),
+    Function::new("le", TWO, |v| compare(&v[0], &v[1]).map(|o| Value::Bool(o != Ordering::Greater))),
+    Function::new("len", VALUE, len),
+    Function::new("lt", TWO, |v| compare(&v[0], &v[1]).map(|o| Value::Bool(o == Ordering::Less))),
+    Function::new("ne", TWO, |v| equal(&v[0], &v[1]).map(|same| Value::Bool(!same))),
+    Function::new("not", VALUE, |v| Ok(Value::Bool(!v[0].is_true()))),
     variadic("or", TWO, |_| Ok(Value::Invalid)),
     variadic("print", ANY, |v| Ok(text(print(v)))),
     variadic("printf", &[Param::String, Param::Any], |v| printf(v[0].as_str(), &v[1..]).map(text)),

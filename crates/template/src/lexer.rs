@@ -6,7 +6,7 @@ const LEFT: &str = "{{";
 const RIGHT: &str = "}}";
 
 /// The kind of a token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
 pub(crate) enum Kind {
     Error,
     Eof,
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     Identifier,
     Field,
     Variable,
-    // keywords
+    // The keywords come last, so that a comparison tells them from the others.
     Dot,
     Block,
     Break,
@@ -47,21 +47,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     fn is_keyword(self) -> bool {
-        matches!(
-            self,
-            Self::Dot
-                | Self::Block
-                | Self::Break
-                | Self::Continue
-                | Self::Define
-                | Self::Else
-                | Self::End
-                | Self::If
-                | Self::Nil
-                | Self::Range
-                | Self::Template
-                | Self::With
-        )
+        self >= Self::Dot
     }
 }
 

@@ -25,7 +25,7 @@ pub mod reflect;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use functions::Function;
-pub use method::{Answer, Call, Method, Param, Receiver, go::go_methods};
+pub use method::{Answer, Call, Implementation, Method, Param, Receiver, go::go_methods};
 use node::Node;
 use reflect::Value;
 

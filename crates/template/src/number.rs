@@ -10,10 +10,9 @@ use crate::{
 pub(crate) fn number(token: &Token<'_>) -> Result<Number, String> {
     let text: &str = &token.val;
     if token.kind == Kind::CharConstant {
-        let malformed = || format!("malformed character constant: {text}");
         let (piece, tail) = unquote_char(&text[1..], '\'').ok_or("invalid syntax")?;
         if tail != "'" {
-            return Err(malformed());
+            return Err(format!("malformed character constant: {text}"));
         }
         let value = match piece {
             Piece::Char(c) => u32::from(c),
@@ -40,16 +39,11 @@ pub(crate) fn number(token: &Token<'_>) -> Result<Number, String> {
     let mut int =
         magnitude.and_then(|m| i64::try_from(if negative { -i128::from(m) } else { m.into() }).ok());
     let mut uint = magnitude.filter(|_| !text.starts_with(['-', '+']));
-    let mut float = None;
-    if let Some(value) = int {
-        #[expect(clippy::cast_precision_loss, reason = "a float constant is as precise as Go's")]
-        let value = value as f64;
-        float = Some(value);
-    } else if let Some(value) = uint {
-        #[expect(clippy::cast_precision_loss, reason = "a float constant is as precise as Go's")]
-        let value = value as f64;
-        float = Some(value);
-    } else if let Ok(value) = digits.replace('_', "").parse::<f64>() {
+    #[expect(clippy::cast_precision_loss, reason = "a float constant is as precise as Go's")]
+    let mut float = int.map(|value| value as f64).or(uint.map(|value| value as f64));
+    if float.is_none()
+        && let Ok(value) = digits.replace('_', "").parse::<f64>()
+    {
         if !text.contains(['.', 'e', 'E', 'p', 'P']) {
             return Err(format!("integer overflow: {}", quote(text)));
         }
@@ -63,7 +57,7 @@ pub(crate) fn number(token: &Token<'_>) -> Result<Number, String> {
             uint = u64::try_from(integral).ok();
         }
     }
-    if int.is_none() && uint.is_none() && float.is_none() {
+    if float.is_none() {
         return Err(illegal());
     }
     Ok(Number { text: text.into(), int, uint, float })

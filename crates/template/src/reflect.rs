@@ -374,30 +374,14 @@ pub(crate) fn scalar_field<'a>(ty: Ty, json: Option<&'a Json>, name: &str) -> Op
         "Scheme" => Value::Str(scheme.into()),
         "Opaque" => Value::Str(opaque.into()),
         "Host" => Value::Str(host.into()),
-        "Path" => Value::Str(percent_decoded(path).into()),
+        "Path" => Value::Str(percent_decoded(path).into_owned().into()),
         "RawPath" => Value::Str("".into()),
         "RawQuery" => Value::Str(query.into()),
-        "Fragment" => Value::Str(percent_decoded(fragment).into()),
+        "Fragment" => Value::Str(percent_decoded(fragment).into_owned().into()),
         _ => return None,
     })
 }
 
-fn percent_decoded(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut i = 0;
-    while i < bytes.len() {
-        let escape = (bytes[i] == b'%')
-            .then(|| text.get(i + 1..i + 3))
-            .flatten()
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        if let Some(byte) = escape {
-            out.push(byte);
-            i += 3;
-        } else {
-            out.push(bytes[i]);
-            i += 1;
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
+fn percent_decoded(text: &str) -> Cow<'_, str> {
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy()
 }

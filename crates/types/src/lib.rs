@@ -279,13 +279,9 @@ pub fn type_names() -> impl Iterator<Item = &'static str> {
 }
 
 fn short(name: &str) -> &str {
-    for prefix in ["io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apiextensions-apiserver.pkg.apis."]
-    {
-        if let Some(rest) = name.strip_prefix(prefix) {
-            return rest;
-        }
-    }
-    name
+    let prefixes =
+        ["io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apiextensions-apiserver.pkg.apis."];
+    prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
 }
 
 #[cfg(test)]

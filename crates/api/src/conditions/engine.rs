@@ -70,6 +70,14 @@ impl<'a> Conditions<'a> {
         }
     }
 
+    /// Sets a condition to false for this reason and with this message; without them, to true.
+    pub fn mark(&mut self, type_: &str, objection: Option<(impl AsRef<str>, impl AsRef<str>)>) {
+        match objection {
+            None => self.mark_true(type_),
+            Some((reason, message)) => self.mark_false(type_, reason.as_ref(), message.as_ref()),
+        }
+    }
+
     /// Sets a condition to unknown. If a dependent is false, `Ready` stays false, or becomes false with this reason.
     /// Otherwise `Ready` follows if it depends on the condition.
     pub fn mark_unknown(&mut self, type_: &str, reason: &str, message: &str) {

@@ -24,6 +24,20 @@ pub(super) fn schema_of<T: JsonSchema>() -> Value {
     Inliner { definitions, resolved: RefCell::default() }.resolve(root, false)
 }
 
+/// Changes a structural schema, and those of its fields, items and values.
+pub(super) fn each_schema(schema: &mut Value, change: &dyn Fn(&mut Object)) {
+    let Value::Object(object) = schema else { return };
+    change(object);
+    if let Some(Value::Object(properties)) = object.get_mut("properties") {
+        properties.values_mut().for_each(|schema| each_schema(schema, change));
+    }
+    for key in ["items", "additionalProperties"] {
+        if let Some(schema) = object.get_mut(key) {
+            each_schema(schema, change);
+        }
+    }
+}
+
 struct Inliner {
     definitions: Object,
     /// Resolved definitions by name. They are cached because a spec contains six pods, and a pod three kinds of containers.

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::inline;
+
 /// Removes the descriptions from CRDs of Longboat's kinds, and the schemas of versions that are not stored. Only the
 /// webhooks then validate v1alpha1.
 pub fn minimal(crds: &mut [Value]) {
@@ -24,14 +26,7 @@ pub fn minimal(crds: &mut [Value]) {
 }
 
 pub(super) fn without_descriptions(schema: &mut Value) {
-    let Value::Object(object) = schema else { return };
-    object.remove("description");
-    if let Some(Value::Object(properties)) = object.get_mut("properties") {
-        properties.values_mut().for_each(without_descriptions);
-    }
-    for key in ["items", "additionalProperties"] {
-        if let Some(schema) = object.get_mut(key) {
-            without_descriptions(schema);
-        }
-    }
+    inline::each_schema(schema, &|object| {
+        object.remove("description");
+    });
 }

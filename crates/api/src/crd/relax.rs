@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::inline;
+
 /// Parts of a config's spec that may have template strings where a service has the rendered value.
 const TEMPLATED: [&str; 8] = [
     "/properties/router/properties/route/properties/http/properties/spec",
@@ -22,22 +24,7 @@ const RELAXED: [&str; 5] = ["pattern", "x-kubernetes-validations", "minLength", 
 pub(super) fn for_templates(spec: &mut Value) {
     for pointer in TEMPLATED {
         if let Some(schema) = spec.pointer_mut(pointer) {
-            relax(schema);
-        }
-    }
-}
-
-fn relax(schema: &mut Value) {
-    let Value::Object(object) = schema else { return };
-    for rule in RELAXED {
-        object.remove(rule);
-    }
-    if let Some(Value::Object(properties)) = object.get_mut("properties") {
-        properties.values_mut().for_each(relax);
-    }
-    for key in ["items", "additionalProperties"] {
-        if let Some(schema) = object.get_mut(key) {
-            relax(schema);
+            inline::each_schema(schema, &|object| object.retain(|key, _| !RELAXED.contains(&key.as_str())));
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::v1alpha2::{LLMInferenceServiceSpec, ModelSpec, ParallelismSpec};
 
 pub(super) const LORA: UnsupportedField = UnsupportedField {
     field: "spec.model.lora",
-    is_set: has_adapters,
+    is_set: |spec| !spec.adapters().is_empty(),
     instead: "the engine cannot choose an adapter by the name in a request: remove spec.runtime to serve adapters with vLLM",
 };
 pub(super) const TRACING: UnsupportedField = UnsupportedField {
@@ -73,14 +73,6 @@ pub(super) const EXPERT: UnsupportedField = UnsupportedField {
     is_set: |spec| parallelism(spec, |parallelism| parallelism.expert),
     instead: "the engine has no expert parallelism: remove the field, or remove spec.runtime to serve with vLLM",
 };
-
-pub(super) fn adapters(spec: &LLMInferenceServiceSpec) -> &[ModelSpec] {
-    spec.model.lora.as_ref().map_or(&[], |lora| &lora.adapters)
-}
-
-fn has_adapters(spec: &LLMInferenceServiceSpec) -> bool {
-    !adapters(spec).is_empty()
-}
 
 /// Whether SGLang takes the name apart, at the first colon.
 pub(super) fn is_taken_apart(model: &ModelSpec) -> bool {

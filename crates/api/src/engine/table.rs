@@ -3,7 +3,7 @@
 use super::{
     refused::{
         DATA, DATA_LOCAL, EXPERT, GROUP, KV_CACHE, LORA, PIPELINE, PREFILL, PREFILL_KV_CACHE, TENSOR,
-        TRACING, WORKER, adapters, holds_too_few_adapters, is_taken_apart,
+        TRACING, WORKER, holds_too_few_adapters, is_taken_apart,
     },
     row::{Engine, HalfPresets, LoraFlags, Presets, TracingFlags, UnsupportedField},
 };
@@ -116,7 +116,7 @@ pub static SGLANG: Engine = Engine {
         },
         UnsupportedField {
             field: "spec.model.lora.adapters",
-            is_set: |spec| adapters(spec).iter().any(is_taken_apart),
+            is_set: |spec| spec.adapters().iter().any(is_taken_apart),
             instead: "SGLang takes what follows a colon for the name of an adapter: use names without a colon",
         },
         UnsupportedField {

@@ -48,10 +48,9 @@ pub fn config_warnings(config: &LLMInferenceServiceConfig) -> Vec<String> {
 
 /// Topologies that cannot work. For a composed spec, of which nothing is missing.
 pub fn topology_warnings(spec: &LLMInferenceServiceSpec) -> Vec<String> {
-    let halves = WORKLOADS.into_iter().zip([Some(&spec.workload), spec.prefill.as_deref()]);
-    let sites = halves.filter_map(|(base, workload)| {
-        Some(Site { name: None, spec, base, workload: workload?, keda: None, whole: true })
-    });
+    let halves = spec.workloads();
+    let sites =
+        halves.map(|(base, workload)| Site { name: None, spec, base, workload, keda: None, whole: true });
     sites.flat_map(|site| workload::TOPOLOGY.into_iter().filter_map(move |warn| warn(&site))).collect()
 }
 
@@ -94,8 +93,7 @@ fn all(service: &LLMInferenceService, whole: bool) -> Vec<String> {
     let name = service.metadata.name.as_deref();
     let site = |base, workload, keda| Site { name, spec, base, workload, keda, whole };
     ask(&[model::ROWS], &site("spec", &spec.workload, None));
-    for (base, workload) in WORKLOADS.into_iter().zip([Some(&spec.workload), spec.prefill.as_deref()]) {
-        let Some(workload) = workload else { continue };
+    for (base, workload) in spec.workloads() {
         ask(&[workload::ROWS, scaling::ROWS], &site(base, workload, None));
         for place in SCALED_OBJECTS {
             if let Some(settings) = scaled_object(workload, place) {

@@ -36,18 +36,12 @@ pub(super) const ROWS: &[Row] = &[
     ),
     Row::acts("model.name", "the name that clients ask for; model of routes and of /v1/models"),
     Row::acts("model.lora.adapters", "each is fetched or mounted below /mnt/lora and given to the server by flag").but(adapters),
-    Row::acts("model.lora.maxRank", "--max-lora-rank").but(|site| {
-        lora(site, |lora| lora.max_rank.is_some()).then_some(())?;
-        site.note("model.lora.maxRank", NO_ADAPTERS)
-    }),
-    Row::acts("model.lora.maxAdapters", "--max-loras").but(|site| {
-        lora(site, |lora| lora.max_adapters.is_some()).then_some(())?;
-        site.note("model.lora.maxAdapters", NO_ADAPTERS)
-    }),
-    Row::acts("model.lora.maxCpuAdapters", "--max-cpu-loras").but(|site| {
-        lora(site, |lora| lora.max_cpu_adapters.is_some()).then_some(())?;
-        site.note("model.lora.maxCpuAdapters", NO_ADAPTERS)
-    }),
+    Row::acts("model.lora.maxRank", "--max-lora-rank")
+        .but(|site| limit(site, "model.lora.maxRank", |lora| lora.max_rank)),
+    Row::acts("model.lora.maxAdapters", "--max-loras")
+        .but(|site| limit(site, "model.lora.maxAdapters", |lora| lora.max_adapters)),
+    Row::acts("model.lora.maxCpuAdapters", "--max-cpu-loras")
+        .but(|site| limit(site, "model.lora.maxCpuAdapters", |lora| lora.max_cpu_adapters)),
     // That nothing is decrypted for oci:// and pvc:// is said by validation, in the reference's words.
     Row::acts("model.confidential.enabled", "CONFIDENTIAL_ENABLED of the storage initializer").but(|site| {
         let enabled = site.model().confidential.as_ref().is_some_and(|confidential| confidential.enabled);
@@ -101,11 +95,11 @@ pub(super) const ROWS: &[Row] = &[
     Row::acts("baseRefs[].name", "the config is merged; one that is missing is a condition"),
 ];
 
-const NO_ADAPTERS: &str = "has no effect without spec.model.lora.adapters";
-
-/// Whether a limit is set although there are no adapters to limit.
-fn lora(site: &Site<'_>, is_set: fn(&LoraSpec) -> bool) -> bool {
-    site.whole && site.model().lora.as_ref().is_some_and(|lora| lora.adapters.is_empty() && is_set(lora))
+/// A limit that is set although there are no adapters to limit.
+fn limit(site: &Site<'_>, path: &str, limit: fn(&LoraSpec) -> Option<i32>) -> Option<String> {
+    let lora = site.model().lora.as_ref().filter(|lora| site.whole && lora.adapters.is_empty())?;
+    limit(lora)?;
+    site.note(path, "has no effect without spec.model.lora.adapters")
 }
 
 fn tracing<'a>(site: &Site<'a>) -> Option<&'a TracingSpec> {

@@ -27,8 +27,8 @@ pub(super) fn warnings(service: &LLMInferenceService) -> Vec<String> {
     }
     misplaced(SPEC, &spec.workload.annotations, &OF_SERVICES, METADATA, &mut found);
     let prefill = spec.prefill.as_deref().map(|prefill| ("spec.prefill.annotations", &prefill.annotations));
-    let scheduler = spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
-    let scheduler = scheduler.map(|scheduler| ("spec.router.scheduler.annotations", &scheduler.annotations));
+    let scheduler =
+        spec.scheduler().map(|scheduler| ("spec.router.scheduler.annotations", &scheduler.annotations));
     for (place, annotations) in prefill.into_iter().chain(scheduler) {
         misplaced(place, annotations, &OF_SERVICES, METADATA, &mut found);
         // The presets of prefill pods have the switch for routing too, so it is not worth a warning there.

@@ -4,7 +4,10 @@ use super::plugins;
 use super::row::{Row, Site};
 use crate::names::MAIN_CONTAINER;
 use crate::v1alpha2::{RouterSpec, SchedulerSpec};
-use crate::{foreign::httproute::HTTPRouteRule, picker_config::plugin_types};
+use crate::{
+    foreign::httproute::HTTPRouteRule,
+    picker_config::{FORMER_VERSION, OLDEST_VERSION, plugin_types},
+};
 use crate::{labels, picker_plugins};
 
 pub(super) const ROWS: &[Row] = &[
@@ -93,9 +96,6 @@ const ALIASES: [(&str, &str); 4] = [
 /// The flags with which a picker takes its configuration.
 const CONFIG_FLAGS: [&str; 4] = ["config-text", "configText", "config-file", "configFile"];
 
-/// The API group of the picker's configuration before it had one of its own.
-const OLD_CONFIG_VERSION: &str = "inference.networking.x-k8s.io/v1alpha1";
-
 fn router<'a>(site: &Site<'a>) -> Option<&'a RouterSpec> {
     site.spec.router.as_deref()
 }
@@ -153,11 +153,9 @@ fn aliases(site: &Site<'_>) -> Option<String> {
         let text = format!("uses the deprecated plugin {old}: it is read as {new}");
         return site.note("router.scheduler.config.inline", &text);
     }
-    (config.get("apiVersion")? == OLD_CONFIG_VERSION).then_some(())?;
-    site.note(
-        "router.scheduler.config.inline",
-        "has the deprecated apiVersion inference.networking.x-k8s.io/v1alpha1: it is read as llm-d.ai/v1alpha1",
-    )
+    (config.get("apiVersion")? == OLDEST_VERSION).then_some(())?;
+    let text = format!("has the deprecated apiVersion {OLDEST_VERSION}: it is read as {FORMER_VERSION}");
+    site.note("router.scheduler.config.inline", &text)
 }
 
 /// Rules replace the preset's as a whole, and the API server fills in one for everything where there are none. Those that

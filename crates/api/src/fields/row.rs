@@ -99,7 +99,7 @@ impl<'a> Site<'a> {
     }
 
     pub(super) fn scheduler(&self) -> Option<&'a SchedulerSpec> {
-        self.spec.router.as_ref()?.scheduler.as_deref()
+        self.spec.scheduler()
     }
 
     /// Whether the pool is somebody else's, and the picker with it.

@@ -20,14 +20,10 @@ pub(super) const ROWS: &[Row] = &[
 /// Rows about a ScaledObject.
 pub(super) const KEDA_ROWS: &[Row] = &[
     Row::acts("pollingInterval", "pollingInterval of the ScaledObject"),
-    Row::acts("cooldownPeriod", "cooldownPeriod of the ScaledObject").but(|site| {
-        never_idle(site)?.cooldown_period?;
-        site.note_keda("cooldownPeriod", NEVER_IDLE)
-    }),
-    Row::acts("initialCooldownPeriod", "initialCooldownPeriod of the ScaledObject").but(|site| {
-        never_idle(site)?.initial_cooldown_period?;
-        site.note_keda("initialCooldownPeriod", NEVER_IDLE)
-    }),
+    Row::acts("cooldownPeriod", "cooldownPeriod of the ScaledObject")
+        .but(|site| never_idle(site, "cooldownPeriod", |settings| settings.cooldown_period)),
+    Row::acts("initialCooldownPeriod", "initialCooldownPeriod of the ScaledObject")
+        .but(|site| never_idle(site, "initialCooldownPeriod", |settings| settings.initial_cooldown_period)),
     Row::acts("idleReplicaCount", "idleReplicaCount of the ScaledObject").but(|site| {
         let count = site.keda?.1.idle_replica_count.filter(|count| *count > 0)?;
         site.note_keda("idleReplicaCount", &format!("is {count}: KEDA scales to 0 or not at all while idle"))
@@ -48,32 +44,28 @@ pub(super) const KEDA_ROWS: &[Row] = &[
         "advanced.scalingModifiers.formula",
         "advanced settings of the ScaledObject; refused with wva (CEL-10, V26)",
     ),
-    Row::acts("advanced.scalingModifiers.target", "as the formula").but(|site| {
-        modifiers(site).filter(|modifiers| !modifiers.target.is_empty())?;
-        site.note_keda("advanced.scalingModifiers.target", NO_FORMULA)
-    }),
+    Row::acts("advanced.scalingModifiers.target", "as the formula")
+        .but(|site| modifier(site, "advanced.scalingModifiers.target", |all| &all.target)),
     Row::acts("advanced.scalingModifiers.activationTarget", "as the formula").but(|site| {
-        modifiers(site).filter(|modifiers| !modifiers.activation_target.is_empty())?;
-        site.note_keda("advanced.scalingModifiers.activationTarget", NO_FORMULA)
+        modifier(site, "advanced.scalingModifiers.activationTarget", |all| &all.activation_target)
     }),
-    Row::acts("advanced.scalingModifiers.metricType", "as the formula").but(|site| {
-        modifiers(site).filter(|modifiers| !modifiers.metric_type.is_empty())?;
-        site.note_keda("advanced.scalingModifiers.metricType", NO_FORMULA)
-    }),
+    Row::acts("advanced.scalingModifiers.metricType", "as the formula")
+        .but(|site| modifier(site, "advanced.scalingModifiers.metricType", |all| &all.metric_type)),
 ];
 
-const NEVER_IDLE: &str =
-    "has no effect without idleReplicaCount: the workload never goes below minReplicas, which is at least 1";
-const NO_FORMULA: &str = "has no effect without advanced.scalingModifiers.formula";
-
-/// The settings, where the workload is never scaled to its idle count.
-fn never_idle<'a>(site: &Site<'a>) -> Option<&'a KedaSettings> {
-    let (_, settings) = site.keda?;
-    (site.whole && settings.idle_replica_count.is_none()).then_some(settings)
+/// A period that is set although the workload is never scaled to its idle count.
+fn never_idle(site: &Site<'_>, path: &str, period: fn(&KedaSettings) -> Option<i32>) -> Option<String> {
+    let (_, settings) = site.keda.filter(|(_, keda)| site.whole && keda.idle_replica_count.is_none())?;
+    period(settings)?;
+    site.note_keda(
+        path,
+        "has no effect without idleReplicaCount: the workload never goes below minReplicas, which is at least 1",
+    )
 }
 
-/// The modifiers, where there is no formula for them.
-fn modifiers<'a>(site: &Site<'a>) -> Option<&'a KedaScalingModifiers> {
+/// A modifier that is set although there is no formula for it.
+fn modifier(site: &Site<'_>, path: &str, text: fn(&KedaScalingModifiers) -> &String) -> Option<String> {
     let modifiers = &site.keda?.1.advanced.as_ref()?.scaling_modifiers;
-    (site.whole && modifiers.formula.is_empty()).then_some(modifiers)
+    (site.whole && modifiers.formula.is_empty() && !text(modifiers).is_empty()).then_some(())?;
+    site.note_keda(path, "has no effect without advanced.scalingModifiers.formula")
 }

@@ -15,7 +15,7 @@ const MAX_KEYS: usize = 64;
 /// Returns warnings about the keys of annotations and labels of a service or config.
 pub(super) fn warnings(metadata: &ObjectMeta, spec: &LLMInferenceServiceSpec) -> Vec<String> {
     let prefill = spec.prefill.as_deref();
-    let scheduler = spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
+    let scheduler = spec.scheduler();
     let annotations = [
         (METADATA, metadata.annotations.as_ref()),
         (SPEC, Some(&spec.workload.annotations)),

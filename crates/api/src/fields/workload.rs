@@ -254,9 +254,8 @@ fn initializer(site: &Site<'_>) -> Option<String> {
     let container =
         pod.init_containers.iter().flatten().find(|container| container.name == "storage-initializer")?;
     let fetched = |scheme: Scheme| matches!(scheme, Scheme::HuggingFace | Scheme::S3);
-    let adapters = site.model().lora.iter().flat_map(|lora| &lora.adapters);
     if let scheme @ (Scheme::Claim | Scheme::Oci) = site.scheme()
-        && !adapters.into_iter().any(|adapter| fetched(adapter.uri.address().scheme()))
+        && !site.spec.adapters().iter().any(|adapter| fetched(adapter.uri.address().scheme()))
     {
         return site.note(
             PATH,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerBehavior;
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::{
     cel,
@@ -87,7 +87,7 @@ go_struct! {
 }
 
 /// KEDA settings with your own triggers.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DirectKedaSpec {
     /// Settings of the ScaledObject.
@@ -97,35 +97,6 @@ pub struct DirectKedaSpec {
     /// Triggers to scale on, at least one, as in a ScaledObject. The trigger that asks for the most replicas decides.
     #[schemars(extend("minItems" = 1, "x-kubernetes-list-type" = "atomic", "x-required" = true))]
     pub triggers: Option<Vec<KedaTrigger>>,
-}
-
-/// Reads all fields at once: a derived reader would buffer them for the flattened struct.
-impl<'de> Deserialize<'de> for DirectKedaSpec {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Default, Deserialize)]
-        #[serde(rename_all = "camelCase", default)]
-        struct Flat {
-            polling_interval: Option<i32>,
-            cooldown_period: Option<i32>,
-            initial_cooldown_period: Option<i32>,
-            idle_replica_count: Option<i32>,
-            fallback: Option<KedaFallback>,
-            advanced: Option<KedaAdvanced>,
-            triggers: Option<Vec<KedaTrigger>>,
-        }
-        let flat = Flat::deserialize(deserializer)?;
-        Ok(Self {
-            settings: KedaSettings {
-                polling_interval: flat.polling_interval,
-                cooldown_period: flat.cooldown_period,
-                initial_cooldown_period: flat.initial_cooldown_period,
-                idle_replica_count: flat.idle_replica_count,
-                fallback: flat.fallback,
-                advanced: flat.advanced,
-            },
-            triggers: flat.triggers,
-        })
-    }
 }
 
 go_struct! {

@@ -7,7 +7,9 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{KvCacheOffloading, ModelSpec, RouterSpec, ScalingSpec};
+use super::{
+    GatewayReference, KvCacheOffloading, ModelSpec, RouteSpec, RouterSpec, ScalingSpec, SchedulerSpec,
+};
 use crate::{
     cel,
     wire::{self, go_struct},
@@ -273,6 +275,45 @@ impl LLMInferenceServiceSpec {
     /// Whether model storage is attached; absent means yes.
     pub fn storage_initializer_enabled(&self) -> bool {
         self.storage_initializer.as_ref().and_then(|s| s.enabled).unwrap_or(true)
+    }
+
+    /// The workloads with their paths.
+    pub fn workloads(&self) -> impl Iterator<Item = (&'static str, &WorkloadSpec)> {
+        let prefill = self.prefill.as_deref().map(|prefill| ("spec.prefill", prefill));
+        std::iter::once(("spec", &self.workload)).chain(prefill)
+    }
+
+    /// The pods of model servers with their paths.
+    pub fn server_pods(&self) -> impl Iterator<Item = (&'static str, &PodSpec)> {
+        let prefill = self.prefill.as_deref();
+        let pods = [
+            ("spec.template", self.workload.template.as_deref()),
+            ("spec.worker", self.workload.worker.as_deref()),
+            ("spec.prefill.template", prefill.and_then(|half| half.template.as_deref())),
+            ("spec.prefill.worker", prefill.and_then(|half| half.worker.as_deref())),
+        ];
+        pods.into_iter().filter_map(|(path, pod)| Some((path, pod?)))
+    }
+
+    /// The route, if the service has one.
+    pub fn route(&self) -> Option<&RouteSpec> {
+        self.router.as_ref()?.route.as_ref()
+    }
+
+    /// The picker, if the service has one.
+    pub fn scheduler(&self) -> Option<&SchedulerSpec> {
+        self.router.as_ref()?.scheduler.as_deref()
+    }
+
+    /// The Gateways that the service names.
+    pub fn gateway_refs(&self) -> &[GatewayReference] {
+        let gateway = self.router.as_ref().and_then(|router| router.gateway.as_ref());
+        gateway.map_or(&[], |gateway| &gateway.refs)
+    }
+
+    /// The LoRA adapters of the model.
+    pub fn adapters(&self) -> &[ModelSpec] {
+        self.model.lora.as_ref().map_or(&[], |lora| &lora.adapters)
     }
 
     /// The runtime that the spec names, if it names one.

@@ -3,14 +3,11 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::conditions::Condition;
 use crate::foreign::reference::BackendObjectReference;
-use crate::{
-    crd, schema,
-    wire::{self, go_struct},
-};
+use crate::{crd, schema, wire::go_struct};
 
 go_struct! {
     /// Observed state of a service.
@@ -64,46 +61,30 @@ go_struct! {
         /// Audience for tokens sent to this address.
         pub audience: Option<String>,
     }
-}
 
-/// An address of the service, and the models that can be used there.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ServiceAddress {
-    /// URL and properties of the address.
-    #[serde(flatten)]
-    pub address: Address,
+    /// An address of the service, and the models that can be used there.
+    #[derive(Eq, JsonSchema)]
+    pub struct ServiceAddress {
+        /// Kind of the address, for instance `gateway-external`.
+        pub name: Option<String>,
 
-    /// The Gateway that provides the address. Absent for addresses inside the cluster.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub origin: Option<ObjectReference>,
+        /// URL of the service at this address.
+        pub url: Option<String>,
 
-    /// Model names that can be used at this address.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub models: Vec<ModelReference>,
-}
+        /// Certificates to trust at this address, as PEM.
+        #[serde(rename = "CACerts")]
+        pub ca_certs: Option<String>,
 
-/// Reads all fields at once: a derived reader would buffer them for the flattened struct.
-impl<'de> Deserialize<'de> for ServiceAddress {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Default, Deserialize)]
-        #[serde(default)]
-        struct Flat {
-            name: Option<String>,
-            url: Option<String>,
-            #[serde(rename = "CACerts")]
-            ca_certs: Option<String>,
-            audience: Option<String>,
-            origin: Option<ObjectReference>,
-            #[serde(deserialize_with = "wire::null_default")]
-            models: Vec<ModelReference>,
-        }
-        let Flat { name, url, ca_certs, audience, origin, models } = Flat::deserialize(deserializer)?;
-        Ok(Self { address: Address { name, url, ca_certs, audience }, origin, models })
+        /// Audience for tokens sent to this address.
+        pub audience: Option<String>,
+
+        /// The Gateway that provides the address. Absent for addresses inside the cluster.
+        pub origin: Option<ObjectReference>,
+
+        /// Model names that can be used at this address.
+        pub models: Vec<ModelReference>,
     }
-}
 
-go_struct! {
     /// A model that can be used at an address.
     #[derive(Eq, JsonSchema)]
     pub struct ModelReference {
@@ -145,51 +126,35 @@ go_struct! {
         /// The routing group that the service is in, and its members.
         pub group: Option<GroupStatus>,
     }
-}
 
-/// A Gateway, and the routes that attach to it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct GatewayStatusReference {
-    /// The Gateway that routes attach to.
-    #[serde(flatten)]
-    pub reference: ObjectReference,
+    /// A Gateway, and the routes that attach to it.
+    #[derive(Eq, JsonSchema)]
+    pub struct GatewayStatusReference {
+        /// API group; empty for the core group.
+        #[schemars(schema_with = "schema::group", extend("x-required" = true))]
+        always pub group: String,
 
-    /// Listeners that the routes name. Absent means all listeners.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    #[schemars(schema_with = "schema::listener_names")]
-    pub listeners: Vec<String>,
+        /// Kind of the object, such as `Gateway` or `Deployment`.
+        #[schemars(schema_with = "schema::kind", extend("x-required" = true))]
+        always pub kind: String,
 
-    /// Routes that attach to the Gateway.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
-    pub http_routes: Vec<ObjectReference>,
-}
+        /// Name of the object.
+        #[schemars(schema_with = "schema::object_name", extend("x-required" = true))]
+        always pub name: String,
 
-/// Reads all fields at once: a derived reader would buffer them for the flattened struct.
-impl<'de> Deserialize<'de> for GatewayStatusReference {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Default, Deserialize)]
-        #[serde(rename_all = "camelCase", default)]
-        struct Flat {
-            #[serde(deserialize_with = "wire::null_default")]
-            group: String,
-            #[serde(deserialize_with = "wire::null_default")]
-            kind: String,
-            #[serde(deserialize_with = "wire::null_default")]
-            name: String,
-            namespace: Option<String>,
-            #[serde(deserialize_with = "wire::null_default")]
-            listeners: Vec<String>,
-            #[serde(deserialize_with = "wire::null_default")]
-            http_routes: Vec<ObjectReference>,
-        }
-        let Flat { group, kind, name, namespace, listeners, http_routes } = Flat::deserialize(deserializer)?;
-        Ok(Self { reference: ObjectReference { group, kind, name, namespace }, listeners, http_routes })
+        /// Namespace of the object. Absent means that of the service.
+        #[schemars(schema_with = "schema::namespace")]
+        pub namespace: Option<String>,
+
+        /// Listeners that the routes name. Absent means all listeners.
+        #[schemars(schema_with = "schema::listener_names")]
+        pub listeners: Vec<String>,
+
+        /// Routes that attach to the Gateway.
+        #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+        pub http_routes: Vec<ObjectReference>,
     }
-}
 
-go_struct! {
     /// Pool and picker in use.
     #[derive(Eq, JsonSchema)]
     pub struct SchedulerStatus {

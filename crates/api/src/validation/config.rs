@@ -18,7 +18,7 @@ pub fn validate_config(config: &LLMInferenceServiceConfig) -> Report {
         );
     }
     runtime::check_name(&config.spec, &mut report);
-    if let Some(scheduler) = config.spec.router.as_ref().and_then(|r| r.scheduler.as_ref()) {
+    if let Some(scheduler) = config.spec.scheduler() {
         scheduler::check_replicas(scheduler, &mut report);
     }
     report

@@ -25,7 +25,7 @@ mod words;
 pub use causes::{Cause, CauseKind, Report};
 pub use config::{validate_config, validate_config_deletion, validate_config_update};
 
-use crate::v1alpha2::{LLMInferenceService, WorkloadSpec};
+use crate::v1alpha2::LLMInferenceService;
 
 /// The version whose rules apply to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,34 +61,27 @@ fn validate_spec(service: &LLMInferenceService, rules: Rules, report: &mut Repor
         router::check(router, rules, report);
         traffic::check(router, report);
     }
-    for (path, workload) in workloads(service) {
-        parallelism::check(&path, workload, report);
+    for (path, workload) in spec.workloads() {
+        parallelism::check(path, workload, report);
     }
-    if let Some(scheduler) = spec.router.as_ref().and_then(|r| r.scheduler.as_ref()) {
+    if let Some(scheduler) = spec.scheduler() {
         scheduler::check(scheduler, report);
     }
-    for (path, workload) in workloads(service) {
-        scaling::check(&path, workload, report);
+    for (path, workload) in spec.workloads() {
+        scaling::check(path, workload, report);
     }
     scaling::check_consistency(spec, report);
     lora::check(service, report);
     runtime::check(spec, report);
-    for (path, workload) in workloads(service) {
-        kv_cache::check(&path, workload, report);
+    for (path, workload) in spec.workloads() {
+        kv_cache::check(path, workload, report);
     }
-    for (path, workload) in workloads(service) {
-        rollout::check(&path, workload, report);
+    for (path, workload) in spec.workloads() {
+        rollout::check(path, workload, report);
     }
     lora_routing::check(service, report);
     dra::check(service, report);
     disaggregated_set::check(service, report);
     words::check(service, report);
     confidential::check(&spec.model, report);
-}
-
-/// Returns the workloads of a service with their paths.
-fn workloads(service: &LLMInferenceService) -> impl Iterator<Item = (String, &WorkloadSpec)> {
-    let spec = &service.spec;
-    std::iter::once(("spec".to_owned(), &spec.workload))
-        .chain(spec.prefill.as_deref().map(|prefill| ("spec.prefill".to_owned(), prefill)))
 }

@@ -104,27 +104,24 @@ impl<'a> Parser<'a> {
     }
 
     fn sum(&mut self) -> Result<Expression, QueryError> {
-        let mut left = self.product()?;
-        loop {
-            let operator = match () {
-                () if self.eat("+") => Operator::Add,
-                () if self.eat("-") => Operator::Subtract,
-                () => return Ok(left),
-            };
-            left = binary(operator, left, self.product()?);
-        }
+        self.chain([("+", Operator::Add), ("-", Operator::Subtract)], Self::product)
     }
 
     fn product(&mut self) -> Result<Expression, QueryError> {
-        let mut left = self.operand()?;
-        loop {
-            let operator = match () {
-                () if self.eat("*") => Operator::Multiply,
-                () if self.eat("/") => Operator::Divide,
-                () => return Ok(left),
-            };
-            left = binary(operator, left, self.operand()?);
+        self.chain([("*", Operator::Multiply), ("/", Operator::Divide)], Self::operand)
+    }
+
+    /// Operands with any of these operators between them, from left to right.
+    fn chain(
+        &mut self,
+        operators: [(&str, Operator); 2],
+        operand: fn(&mut Self) -> Result<Expression, QueryError>,
+    ) -> Result<Expression, QueryError> {
+        let mut left = operand(self)?;
+        while let Some((_, operator)) = operators.iter().find(|(token, _)| self.eat(token)) {
+            left = binary(*operator, left, operand(self)?);
         }
+        Ok(left)
     }
 
     fn operand(&mut self) -> Result<Expression, QueryError> {

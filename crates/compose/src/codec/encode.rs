@@ -8,27 +8,44 @@ use serde_json::{Map, Value};
 /// Writes `json` as Go encodes a value of type `ty`. Keys that the type does not have are left out.
 pub(crate) fn encode(out: &mut String, ty: Ty, json: &Value) {
     match (ty, json) {
-        (Ty::Ptr(inner), _) if !json.is_null() => encode(out, *inner, json),
+        (Ty::Ptr(inner), _) => encode(out, *inner, json),
+        (_, Value::Null) => out.push_str("null"),
+        (_, Value::Bool(b)) => out.push_str(if *b { "true" } else { "false" }),
+        (_, Value::Number(n)) => {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "{n}");
+        }
+        (_, Value::String(s)) => string(out, s),
+        (_, Value::Array(items)) => {
+            let inner = if let Ty::Slice(_, inner) = ty { *inner } else { Ty::Any };
+            out.push('[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                encode(out, inner, item);
+            }
+            out.push(']');
+        }
         (Ty::Struct(s), Value::Object(map)) => {
             out.push('{');
             let mut first = true;
             fields(out, s, map, &mut first);
             out.push('}');
         }
-        (Ty::Slice(_, inner), Value::Array(items)) => {
-            out.push('[');
-            for (i, item) in items.iter().enumerate() {
+        (_, Value::Object(map)) => {
+            let inner = if let Ty::Map(_, inner) = ty { *inner } else { Ty::Any };
+            out.push('{');
+            for (i, (key, item)) in map.iter().enumerate() {
                 if i > 0 {
                     out.push(',');
                 }
-                encode(out, *inner, item);
+                string(out, key);
+                out.push(':');
+                encode(out, inner, item);
             }
-            out.push(']');
+            out.push('}');
         }
-        (Ty::Map(_, inner), Value::Object(map)) => {
-            object(out, map, |out, value| encode(out, *inner, value));
-        }
-        _ => plain(out, json),
     }
 }
 
@@ -49,43 +66,6 @@ fn fields(out: &mut String, s: &'static Struct, map: &Map<String, Value>, first:
             encode(out, field.ty, value);
         }
     }
-}
-
-/// Writes a value without a type.
-fn plain(out: &mut String, json: &Value) {
-    match json {
-        Value::Null => out.push_str("null"),
-        Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
-        Value::Number(n) => {
-            // Writing to a String cannot fail.
-            let _ = write!(out, "{n}");
-        }
-        Value::String(s) => string(out, s),
-        Value::Array(items) => {
-            out.push('[');
-            for (i, item) in items.iter().enumerate() {
-                if i > 0 {
-                    out.push(',');
-                }
-                plain(out, item);
-            }
-            out.push(']');
-        }
-        Value::Object(map) => object(out, map, plain),
-    }
-}
-
-fn object(out: &mut String, map: &Map<String, Value>, mut value: impl FnMut(&mut String, &Value)) {
-    out.push('{');
-    for (i, (key, item)) in map.iter().enumerate() {
-        if i > 0 {
-            out.push(',');
-        }
-        string(out, key);
-        out.push(':');
-        value(out, item);
-    }
-    out.push('}');
 }
 
 fn string(out: &mut String, text: &str) {

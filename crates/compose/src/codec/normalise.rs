@@ -44,70 +44,40 @@ impl Decoder {
         if json.is_null() {
             return Ok(zero(ty));
         }
-        match ty {
-            Ty::Ptr(inner) => self.value(*inner, json),
-            Ty::Struct(s) => match json {
-                Value::Object(map) => self.object(s, map),
-                other => Err(self.mismatch(json_type(&other), ty)),
-            },
-            Ty::Slice(_, inner) => match json {
-                Value::Array(items) => {
-                    let items: Result<Vec<_>, _> =
-                        items.into_iter().map(|item| self.value(*inner, item)).collect();
-                    Ok(Value::Array(items?))
-                }
-                other => Err(self.mismatch(json_type(&other), ty)),
-            },
-            Ty::Map(_, inner) => match json {
-                Value::Object(map) => {
-                    let map: Result<Map<_, _>, String> =
-                        map.into_iter().map(|(key, value)| Ok((key, self.value(*inner, value)?))).collect();
-                    Ok(Value::Object(map?))
-                }
-                other => Err(self.mismatch(json_type(&other), ty)),
-            },
-            Ty::Bool(_) => match json {
-                Value::Bool(_) => Ok(json),
-                other => Err(self.mismatch(json_type(&other), ty)),
-            },
-            Ty::Str(_) => match json {
-                Value::String(_) => Ok(json),
-                other => Err(self.mismatch(json_type(&other), ty)),
-            },
-            Ty::Int(name) => self.integer(ty, name, json),
-            Ty::Float(_) => match json {
-                Value::Number(_) => Ok(json),
-                other => Err(self.mismatch(json_type(&other), ty)),
-            },
-            Ty::Quantity => match &json {
-                Value::String(text) => canonical(text),
-                Value::Number(number) => canonical(&number.to_string()),
-                _ => Err(PATTERN_MISMATCH.to_owned()),
-            },
-            Ty::IntOrString => match json {
-                Value::String(_) => Ok(json),
-                other => self.integer(Ty::Int("int32"), "int32", other),
-            },
-            Ty::Url => match json {
-                Value::String(text) => {
-                    Uri::parse(&text).map(|uri| Value::String(uri.to_string())).map_err(|e| e.to_string())
-                }
-                other => {
-                    Err(format!("json: cannot unmarshal {} into Go value of type string", json_type(&other)))
-                }
-            },
-            Ty::Time => match json {
-                Value::String(_) => Ok(json),
-                other => {
-                    Err(format!("json: cannot unmarshal {} into Go value of type string", json_type(&other)))
-                }
-            },
-            Ty::Raw | Ty::Any => Ok(json),
+        match (ty, json) {
+            (Ty::Ptr(inner), json) => self.value(*inner, json),
+            (Ty::Struct(s), Value::Object(map)) => self.object(s, map),
+            (Ty::Slice(_, inner), Value::Array(items)) => {
+                items.into_iter().map(|item| self.value(*inner, item)).collect()
+            }
+            (Ty::Map(_, inner), Value::Object(map)) => {
+                let map: Result<Map<_, _>, String> =
+                    map.into_iter().map(|(key, value)| Ok((key, self.value(*inner, value)?))).collect();
+                Ok(Value::Object(map?))
+            }
+            (Ty::Bool(_), json @ Value::Bool(_))
+            | (Ty::Str(_) | Ty::IntOrString | Ty::Time, json @ Value::String(_))
+            | (Ty::Float(_), json @ Value::Number(_))
+            | (Ty::Raw | Ty::Any, json) => Ok(json),
+            (Ty::Int(name), json) => self.integer(name, json),
+            (Ty::IntOrString, json) => self.integer("int32", json),
+            (Ty::Quantity, Value::String(text)) => canonical(&text),
+            (Ty::Quantity, Value::Number(number)) => canonical(&number.to_string()),
+            (Ty::Quantity, _) => Err(PATTERN_MISMATCH.to_owned()),
+            (Ty::Url, Value::String(text)) => {
+                Uri::parse(&text).map(|uri| Value::String(uri.to_string())).map_err(|e| e.to_string())
+            }
+            (Ty::Url | Ty::Time, other) => {
+                Err(format!("json: cannot unmarshal {} into Go value of type string", json_type(&other)))
+            }
+            (_, other) => Err(self.mismatch(json_type(&other), ty)),
         }
     }
 
-    fn integer(&mut self, ty: Ty, name: &str, json: Value) -> Result<Value, String> {
-        let Value::Number(number) = &json else { return Err(self.mismatch(json_type(&json), ty)) };
+    fn integer(&self, name: &'static str, json: Value) -> Result<Value, String> {
+        let Value::Number(number) = &json else {
+            return Err(self.mismatch(json_type(&json), Ty::Int(name)));
+        };
         let fits = match (number.as_i64(), name) {
             (None, _) => false,
             (Some(_), "int64" | "int") => true,
@@ -117,7 +87,7 @@ impl Decoder {
             // The named types in the tables, such as `v1.PortNumber`, are all int32.
             (Some(value), _) => i32::try_from(value).is_ok(),
         };
-        if fits { Ok(json) } else { Err(self.mismatch(&format!("number {number}"), ty)) }
+        if fits { Ok(json) } else { Err(self.mismatch(&format!("number {number}"), Ty::Int(name))) }
     }
 
     fn object(&mut self, s: &'static Struct, mut map: Map<String, Value>) -> Result<Value, String> {

@@ -6,7 +6,10 @@ use longboat_api::{proof::ProofMode, shared_picker::SHARED};
 use longboat_key::names::{is_label, is_subdomain};
 use serde::Deserialize;
 
-use super::section::{LONGBOAT, PlatformError, section};
+use super::{
+    Platform,
+    section::{LONGBOAT, PlatformError, section},
+};
 
 /// The image of this build.
 pub const IMAGE: &str = concat!("ghcr.io/longboat/longboat:v", env!("CARGO_PKG_VERSION"));
@@ -55,53 +58,35 @@ pub struct ServingProof {
     pub ca_config_map: String,
 }
 
-/// The parsed value of the key `longboat`.
-pub(super) struct Longboat {
-    pub(super) images: Images,
-    pub(super) pod_security: PodSecurity,
-    pub(super) disruption_budgets: bool,
-    pub(super) picker_clients: Vec<String>,
-    pub(super) shared_picker: bool,
-    pub(super) serving_proof: ServingProof,
-    pub(super) download_progress_port: Option<u16>,
-    pub(super) kv_pairing: bool,
-}
-
 #[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub(super) struct RawLongboat {
     image: String,
-    #[serde(rename = "podSecurity")]
     pod_security: String,
-    #[serde(rename = "disruptionBudgets")]
     disruption_budgets: bool,
-    #[serde(rename = "pickerClients")]
     picker_clients: Vec<String>,
     picker: String,
-    #[serde(rename = "kvPairing")]
     kv_pairing: bool,
-    #[serde(rename = "servingProof")]
     serving_proof: String,
     #[serde(rename = "servingProofCA")]
     serving_proof_ca: String,
-    #[serde(rename = "downloadProgressPort")]
     download_progress_port: Option<u16>,
 }
 
-impl Longboat {
-    pub(super) fn read(data: &BTreeMap<String, String>) -> Result<Self, PlatformError> {
-        let raw: RawLongboat = section(data, "longboat", LONGBOAT)?.unwrap_or_default();
-        Ok(Self {
-            images: images(&raw)?,
-            pod_security: pod_security(&raw)?,
-            disruption_budgets: raw.disruption_budgets,
-            picker_clients: picker_clients(&raw)?,
-            shared_picker: shared_picker(&raw)?,
-            serving_proof: serving_proof(&raw)?,
-            download_progress_port: download_progress_port(&raw)?,
-            kv_pairing: raw.kv_pairing,
-        })
-    }
+/// Reads the key; what other keys set has its default.
+pub(super) fn read(data: &BTreeMap<String, String>) -> Result<Platform, PlatformError> {
+    let raw: RawLongboat = section(data, "longboat")?.unwrap_or_default();
+    Ok(Platform {
+        images: images(&raw)?,
+        pod_security: pod_security(&raw)?,
+        disruption_budgets: raw.disruption_budgets,
+        picker_clients: picker_clients(&raw)?,
+        shared_picker: shared_picker(&raw)?,
+        serving_proof: serving_proof(&raw)?,
+        download_progress_port: download_progress_port(&raw)?,
+        kv_pairing: raw.kv_pairing,
+        ..Platform::default()
+    })
 }
 
 fn invalid(problem: String) -> PlatformError {

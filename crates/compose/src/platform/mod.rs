@@ -12,7 +12,6 @@ use longboat_quantity::{PATTERN_MISMATCH, Quantity};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use longboat::Longboat;
 pub use longboat::{IMAGE, Images, PodSecurity, ServingProof};
 pub use section::PlatformError;
 use section::section;
@@ -275,28 +274,21 @@ impl Platform {
         data: &BTreeMap<String, String>,
         system_namespace: Namespace<&str>,
     ) -> Result<Self, PlatformError> {
-        let scheduler: RawScheduler = section(data, "scheduler", "SchedulerConfig")?.unwrap_or_default();
+        let scheduler: RawScheduler = section(data, "scheduler")?.unwrap_or_default();
         let mut expiration_annotations = scheduler.expiration_annotations;
         if expiration_annotations.is_empty() {
             expiration_annotations.push(CERTIFICATE_EXPIRATION.to_owned());
         }
-        let local: RawLocalModel = section(data, "localModel", "LocalModelConfig")?.unwrap_or_default();
-        let own = Longboat::read(data)?;
+        let local: RawLocalModel = section(data, "localModel")?.unwrap_or_default();
+        let own = longboat::read(data)?;
         Ok(Self {
             ingress: ingress(data, system_namespace)?,
             storage: storage(data, &own.images)?,
-            credentials: section(data, "credentials", "CredentialConfig")?.unwrap_or_default(),
+            credentials: section(data, "credentials")?.unwrap_or_default(),
             expiration_annotations,
-            autoscaling: section(data, "autoscaling-wva-controller-config", "WVAControllerConfig")?,
+            autoscaling: section(data, "autoscaling-wva-controller-config")?,
             local_model: local.enabled,
-            images: own.images,
-            pod_security: own.pod_security,
-            disruption_budgets: own.disruption_budgets,
-            picker_clients: own.picker_clients,
-            shared_picker: own.shared_picker,
-            serving_proof: own.serving_proof,
-            download_progress_port: own.download_progress_port,
-            kv_pairing: own.kv_pairing,
+            ..own
         })
     }
 
@@ -334,7 +326,7 @@ fn ingress(
 ) -> Result<Ingress, PlatformError> {
     let target = "IngressConfig";
     let invalid = |problem: &str| PlatformError::Invalid { target, problem: problem.to_owned() };
-    let Some(raw) = section::<RawIngress>(data, "ingress", target)? else {
+    let Some(raw) = section::<RawIngress>(data, "ingress")? else {
         return Ok(Ingress { gateway: Key::new(system_namespace, Name("")), ..Ingress::default() });
     };
     if raw.ingress_gateway.is_empty() {
@@ -376,7 +368,7 @@ fn storage(data: &BTreeMap<String, String>, images: &Images) -> Result<StorageIn
     const KEY: &str = "storageInitializer";
     let target = "StorageInitializerConfig";
     let invalid = |problem: String| PlatformError::Invalid { target, problem };
-    let mut raw: RawStorage = section(data, KEY, target)?.unwrap_or_default();
+    let mut raw: RawStorage = section(data, KEY)?.unwrap_or_default();
     let (image, ours) = match images {
         _ if !raw.image.is_empty() => (raw.image, false),
         Images::Ours(image) => (image.clone(), true),

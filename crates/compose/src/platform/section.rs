@@ -29,7 +29,7 @@ pub enum PlatformError {
     },
 }
 
-/// The key of the ConfigMap that is parsed into each type.
+/// The types that the keys of the ConfigMap are parsed into, as errors name them.
 const SECTION_TYPES: [(&str, &str); 7] = [
     ("IngressConfig", "ingress"),
     ("StorageInitializerConfig", "storageInitializer"),
@@ -52,11 +52,10 @@ impl PlatformError {
 pub(super) fn section<T: for<'de> Deserialize<'de>>(
     data: &BTreeMap<String, String>,
     key: &str,
-    target: &'static str,
 ) -> Result<Option<T>, PlatformError> {
     let Some(text) = data.get(key) else { return Ok(None) };
     serde_json::from_str(text).map(Some).map_err(|e| PlatformError::Invalid {
-        target,
+        target: SECTION_TYPES.iter().find(|(_, section)| *section == key).map_or("", |(name, _)| name),
         problem: format!("unable to parse \"{key}\" in the ConfigMap as JSON: {e}"),
     })
 }

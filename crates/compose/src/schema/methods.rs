@@ -37,13 +37,6 @@ static OF_SERVICE: [Param; 1] = [Param::Pointer(|| &TYPES.service)];
 
 type MethodResult<'a> = Result<Answer<'a>, String>;
 
-const fn gives(
-    name: &'static str,
-    call: for<'a> fn(Receiver<'a>, &[Value<'a>]) -> MethodResult<'a>,
-) -> Method {
-    Method { name, params: &[], call: Call::Gives(call) }
-}
-
 const fn nothing(name: &'static str, params: &'static [Param]) -> Method {
     Method { name, params, call: Call::Nothing }
 }
@@ -51,21 +44,21 @@ const fn nothing(name: &'static str, params: &'static [Param]) -> Method {
 /// `metav1.ObjectMeta`: a getter and a setter for each field.
 static OBJECT_META: [Method; 31] = [
     Method::COPY,
-    gives("GetName", |object, _| object.field("Name")),
-    gives("GetGenerateName", |object, _| object.field("GenerateName")),
-    gives("GetNamespace", |object, _| object.field("Namespace")),
-    gives("GetSelfLink", |object, _| object.field("SelfLink")),
-    gives("GetUID", |object, _| object.field("UID")),
-    gives("GetResourceVersion", |object, _| object.field("ResourceVersion")),
-    gives("GetGeneration", |object, _| object.field("Generation")),
-    gives("GetCreationTimestamp", |object, _| object.field("CreationTimestamp")),
-    gives("GetDeletionTimestamp", |object, _| object.field("DeletionTimestamp")),
-    gives("GetDeletionGracePeriodSeconds", |object, _| object.field("DeletionGracePeriodSeconds")),
-    gives("GetLabels", |object, _| object.field("Labels")),
-    gives("GetAnnotations", |object, _| object.field("Annotations")),
-    gives("GetOwnerReferences", |object, _| object.field("OwnerReferences")),
-    gives("GetFinalizers", |object, _| object.field("Finalizers")),
-    gives("GetManagedFields", |object, _| object.field("ManagedFields")),
+    Method::get("GetName", |object, _| object.field("Name")),
+    Method::get("GetGenerateName", |object, _| object.field("GenerateName")),
+    Method::get("GetNamespace", |object, _| object.field("Namespace")),
+    Method::get("GetSelfLink", |object, _| object.field("SelfLink")),
+    Method::get("GetUID", |object, _| object.field("UID")),
+    Method::get("GetResourceVersion", |object, _| object.field("ResourceVersion")),
+    Method::get("GetGeneration", |object, _| object.field("Generation")),
+    Method::get("GetCreationTimestamp", |object, _| object.field("CreationTimestamp")),
+    Method::get("GetDeletionTimestamp", |object, _| object.field("DeletionTimestamp")),
+    Method::get("GetDeletionGracePeriodSeconds", |object, _| object.field("DeletionGracePeriodSeconds")),
+    Method::get("GetLabels", |object, _| object.field("Labels")),
+    Method::get("GetAnnotations", |object, _| object.field("Annotations")),
+    Method::get("GetOwnerReferences", |object, _| object.field("OwnerReferences")),
+    Method::get("GetFinalizers", |object, _| object.field("Finalizers")),
+    Method::get("GetManagedFields", |object, _| object.field("ManagedFields")),
     nothing("SetName", STRING),
     nothing("SetGenerateName", STRING),
     nothing("SetNamespace", STRING),
@@ -86,32 +79,28 @@ static OBJECT_META: [Method; 31] = [
 /// `v1alpha2.LLMInferenceService`.
 static LLM_INFERENCE_SERVICE: [Method; 11] = [
     Method::COPY,
-    gives("HasManagedDRA", |service, _| Answer::bool(annotation(service, DRA_DEVICE_CLASS).is_some())),
+    Method::get("HasManagedDRA", |service, _| Answer::bool(annotation(service, DRA_DEVICE_CLASS).is_some())),
     Method { name: "ManagedDRADeviceClass", params: &[], call: Call::And("bool") },
     Method { name: "ManagedDRAContainerName", params: &[], call: Call::And("bool") },
-    gives("ManagedDRADeviceCount", |service, _| device_count(annotation(service, DRA_DEVICE_COUNT))),
-    gives("ManagedDRACelSelectors", |service, _| {
+    Method::get("ManagedDRADeviceCount", |service, _| device_count(annotation(service, DRA_DEVICE_COUNT))),
+    Method::get("ManagedDRACelSelectors", |service, _| {
         let text = annotation(service, DRA_CEL_SELECTOR).unwrap_or_default();
         let lines: Vec<&str> = text.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect();
         Ok(Answer::Made(Ty::Slice("", &Ty::Str("string")), json!(lines)))
     }),
-    Method {
-        name: "IsUsingLLMInferenceServiceConfig",
-        params: STRING,
-        call: Call::Gives(|service, args| {
-            service.json()?;
-            Answer::bool(is_using(service, Name(args[0].as_str()), None))
-        }),
-    },
-    Method {
-        name: "IsUsingLLMInferenceServiceConfigInNamespace",
-        params: &[Param::String, Param::String],
-        call: Call::Gives(|service, args| {
+    Method::new("IsUsingLLMInferenceServiceConfig", STRING, |service, args| {
+        service.json()?;
+        Answer::bool(is_using(service, Name(args[0].as_str()), None))
+    }),
+    Method::new(
+        "IsUsingLLMInferenceServiceConfigInNamespace",
+        &[Param::String, Param::String],
+        |service, args| {
             service.json()?;
             Answer::bool(is_using(service, Name(args[0].as_str()), Some(Namespace(args[1].as_str()))))
-        }),
-    },
-    gives("GetStatus", |service, _| {
+        },
+    ),
+    Method::get("GetStatus", |service, _| {
         let status = service.json()?.and_then(|service| service.get("status"));
         Ok(match status {
             Some(status) => Answer::Value(Value::Typed(Ty::Ptr(&TYPES.status), Some(status))),
@@ -125,41 +114,37 @@ static LLM_INFERENCE_SERVICE: [Method; 11] = [
 /// `duckv1.Status`.
 static STATUS: [Method; 3] = [
     Method::COPY,
-    gives("GetConditions", |status, _| {
+    Method::get("GetConditions", |status, _| {
         let all = status.json()?.and_then(|status| status.get("conditions"));
         Ok(Answer::Value(Value::Typed(Ty::Slice("apis.Conditions", &TYPES.condition), all)))
     }),
-    Method {
-        name: "GetCondition",
-        params: STRING,
-        call: Call::Gives(|status, args| {
-            let wanted = args[0].as_str();
-            let all = status.json()?.and_then(|status| status.get("conditions")).and_then(Json::as_array);
-            let found = all.into_iter().flatten().find(|condition| condition["type"] == *wanted);
-            Ok(Answer::Value(Value::Typed(Ty::Ptr(&TYPES.condition), found)))
-        }),
-    },
+    Method::new("GetCondition", STRING, |status, args| {
+        let wanted = args[0].as_str();
+        let all = status.json()?.and_then(|status| status.get("conditions")).and_then(Json::as_array);
+        let found = all.into_iter().flatten().find(|condition| condition["type"] == *wanted);
+        Ok(Answer::Value(Value::Typed(Ty::Ptr(&TYPES.condition), found)))
+    }),
 ];
 
 /// `apis.Condition`. All of these methods also work on nil.
 static CONDITION: [Method; 6] = [
     Method::COPY,
-    gives("IsTrue", |condition, _| Answer::bool(text(condition, "status") == "True")),
-    gives("IsFalse", |condition, _| Answer::bool(text(condition, "status") == "False")),
-    gives("IsUnknown", |condition, _| {
+    Method::get("IsTrue", |condition, _| Answer::bool(text(condition, "status") == "True")),
+    Method::get("IsFalse", |condition, _| Answer::bool(text(condition, "status") == "False")),
+    Method::get("IsUnknown", |condition, _| {
         Answer::bool(matches!(condition, Receiver::Nil) || text(condition, "status") == "Unknown")
     }),
-    gives("GetReason", |condition, _| Answer::text(text(condition, "reason"))),
-    gives("GetMessage", |condition, _| Answer::text(text(condition, "message"))),
+    Method::get("GetReason", |condition, _| Answer::text(text(condition, "reason"))),
+    Method::get("GetMessage", |condition, _| Answer::text(text(condition, "message"))),
 ];
 
 /// `v1alpha2.ParallelismSpec`. All of these methods also work on nil.
 static PARALLELISM: [Method; 5] = [
     Method::COPY,
-    gives("IsPipelineParallel", |all, _| Answer::bool(number(all, "pipeline") > 0)),
-    gives("IsDataParallel", |all, _| Answer::bool(is_data_parallel(all))),
-    gives("IsTensorParallel", |all, _| Answer::bool(number(all, "tensor") > 0)),
-    gives("GetSize", |all, _| {
+    Method::get("IsPipelineParallel", |all, _| Answer::bool(number(all, "pipeline") > 0)),
+    Method::get("IsDataParallel", |all, _| Answer::bool(is_data_parallel(all))),
+    Method::get("IsTensorParallel", |all, _| Answer::bool(number(all, "tensor") > 0)),
+    Method::get("GetSize", |all, _| {
         let at_least_one = |key: &str| all.get(key).and_then(Json::as_i64).unwrap_or(1).max(1);
         Ok(if is_data_parallel(all) {
             let size = (at_least_one("data") / at_least_one("dataLocal")).max(1);
@@ -172,57 +157,49 @@ static PARALLELISM: [Method; 5] = [
 ];
 
 /// `v1alpha2.GatewaySpec`.
-static GATEWAY: [Method; 2] = [Method::COPY, gives("HasRefs", has_refs)];
+static GATEWAY: [Method; 2] = [Method::COPY, Method::get("HasRefs", has_refs)];
 
 /// `v1alpha2.HTTPRouteSpec`.
 static HTTP_ROUTE: [Method; 3] = [
     Method::COPY,
-    gives("HasRefs", has_refs),
-    gives("HasSpec", |route, _| Answer::bool(route.get("spec").is_some())),
+    Method::get("HasRefs", has_refs),
+    Method::get("HasSpec", |route, _| Answer::bool(route.get("spec").is_some())),
 ];
 
 /// `v1alpha2.InferencePoolSpec`.
 static INFERENCE_POOL: [Method; 2] =
-    [Method::COPY, gives("HasRef", |pool, _| Answer::bool(referenced(pool.get("ref")).is_some()))];
+    [Method::COPY, Method::get("HasRef", |pool, _| Answer::bool(referenced(pool.get("ref")).is_some()))];
 
 /// `v1alpha2.SchedulerSpec`.
 static SCHEDULER: [Method; 2] = [
     Method::COPY,
-    Method {
-        name: "InferencePoolName",
-        params: &OF_SERVICE,
-        call: Call::Gives(|scheduler, args| {
-            match referenced(scheduler.get("pool").and_then(|pool| pool.get("ref"))) {
-                Some(name) => Answer::text(name),
-                None => Answer::text(child_name(name_of(&args[0])?, suffix::INFERENCE_POOL)),
-            }
-        }),
-    },
+    Method::new("InferencePoolName", &OF_SERVICE, |scheduler, args| {
+        match referenced(scheduler.get("pool").and_then(|pool| pool.get("ref"))) {
+            Some(name) => Answer::text(name),
+            None => Answer::text(child_name(name_of(&args[0])?, suffix::INFERENCE_POOL)),
+        }
+    }),
 ];
 
 /// `v1alpha2.RouterSpec`.
 static ROUTER: [Method; 5] = [
     Method::COPY,
-    gives("HasGroup", |router, _| Answer::bool(of_route(router, "group").is_some())),
-    gives("Group", |router, _| {
+    Method::get("HasGroup", |router, _| Answer::bool(of_route(router, "group").is_some())),
+    Method::get("Group", |router, _| {
         Ok(Answer::Value(Value::Typed(Ty::Ptr(&Ty::Str("string")), of_route(router, "group"))))
     }),
-    gives("Weight", |router, _| {
+    Method::get("Weight", |router, _| {
         Ok(Answer::Value(Value::Typed(Ty::Ptr(&Ty::Int("int32")), of_route(router, "weight"))))
     }),
-    Method {
-        name: "EPPServiceName",
-        params: &OF_SERVICE,
-        call: Call::Gives(|router, args| {
-            let pool = router.get("scheduler").and_then(|scheduler| scheduler.get("pool"));
-            let own = pool.filter(|pool| referenced(pool.get("ref")).is_none());
-            let named = own.and_then(|pool| pool.pointer("/spec/endpointPickerRef/name")?.as_str());
-            match named.filter(|name| !name.is_empty()) {
-                Some(name) => Answer::text(name),
-                None => Answer::text(child_name(name_of(&args[0])?, suffix::EPP_SERVICE)),
-            }
-        }),
-    },
+    Method::new("EPPServiceName", &OF_SERVICE, |router, args| {
+        let pool = router.get("scheduler").and_then(|scheduler| scheduler.get("pool"));
+        let own = pool.filter(|pool| referenced(pool.get("ref")).is_none());
+        let named = own.and_then(|pool| pool.pointer("/spec/endpointPickerRef/name")?.as_str());
+        match named.filter(|name| !name.is_empty()) {
+            Some(name) => Answer::text(name),
+            None => Answer::text(child_name(name_of(&args[0])?, suffix::EPP_SERVICE)),
+        }
+    }),
 ];
 
 /// A field of a router's route; none where there is no router, or it has no route.
@@ -332,7 +309,7 @@ mod tests {
             "global": {},
         });
         let template = Template::parse("config", text, FUNCTIONS).unwrap();
-        match template.execute(&Value::typed(schema::template_data(), Some(&data)), Limits::default()) {
+        match template.execute(&Value::typed(schema::TYPES.template_data, Some(&data)), Limits::default()) {
             Ok(text) => text,
             Err(error) => error.to_string().rsplit(">: ").next().unwrap_or_default().to_owned(),
         }
@@ -394,7 +371,7 @@ mod tests {
     #[test]
     fn what_can_be_called_is_a_method_in_go_and_what_cannot_of_the_api_is_listed() {
         let mut found = BTreeMap::new();
-        reach(schema::template_data(), &mut found);
+        reach(schema::TYPES.template_data, &mut found);
         let (mut missing, mut invented) = (BTreeSet::new(), Vec::new());
         for (name, structs) in &found {
             let theirs = go_methods(name);

@@ -21,26 +21,6 @@ pub(crate) const SERVICE_KEY: &str = "service";
 /// Key of the platform settings in the data of templates.
 pub(crate) const GLOBAL_KEY: &str = "global";
 
-/// `LLMInferenceServiceSpec`.
-pub(crate) fn spec() -> Ty {
-    TYPES.spec
-}
-
-/// `LLMInferenceServiceConfig`, whose JSON is the text that templates run on.
-pub(crate) fn config() -> Ty {
-    TYPES.config
-}
-
-/// `LLMInferenceService`.
-pub(crate) fn service() -> Ty {
-    TYPES.service
-}
-
-/// The value of `.` at the start of every template: the service, and the platform settings that templates may see.
-pub(crate) fn template_data() -> Ty {
-    TYPES.template_data
-}
-
 /// The struct that declares a field, which may be an embedded one, and the field's type.
 pub(crate) fn find_field(s: &'static Struct, key: &str) -> Option<(&'static Struct, Ty)> {
     s.fields().iter().find_map(|field| match field.ty {
@@ -51,16 +31,20 @@ pub(crate) fn find_field(s: &'static Struct, key: &str) -> Option<(&'static Stru
 }
 
 /// The types from which all others are reached, and those that methods return.
-struct Types {
-    spec: Ty,
-    config: Ty,
-    service: Ty,
-    template_data: Ty,
+pub(crate) struct Types {
+    /// `LLMInferenceServiceSpec`.
+    pub(crate) spec: Ty,
+    /// `LLMInferenceServiceConfig`, whose JSON is the text that templates run on.
+    pub(crate) config: Ty,
+    /// `LLMInferenceService`.
+    pub(crate) service: Ty,
+    /// The value of `.` at the start of every template: the service, and the platform settings that templates may see.
+    pub(crate) template_data: Ty,
     status: Ty,
     condition: Ty,
 }
 
-static TYPES: LazyLock<Types> = LazyLock::new(|| {
+pub(crate) static TYPES: LazyLock<Types> = LazyLock::new(|| {
     let mut structs = Structs::default();
     let service = structs.of("serving.v1alpha2.LLMInferenceService");
     GLOBALS.declare([
@@ -189,7 +173,7 @@ mod tests {
     fn every_field_of_the_api_is_in_the_table() {
         let schema: Value = serde_json::from_str(SERVICE_SPEC).unwrap();
         let mut found = Vec::new();
-        lost("spec", &schema["properties"]["spec"], spec(), &mut found);
+        lost("spec", &schema["properties"]["spec"], TYPES.spec, &mut found);
         assert_eq!(found, Vec::<String>::new());
     }
 }

@@ -140,7 +140,7 @@ fn compared(world: &World, presets: &ConfigSet, composer: &Composer, file: &Entr
 }
 
 fn normalised(spec: Value) -> Value {
-    codec::normalise(schema::spec(), spec).unwrap()
+    codec::normalise(schema::TYPES.spec, spec).unwrap()
 }
 
 #[test]

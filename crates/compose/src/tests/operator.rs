@@ -12,7 +12,7 @@ use crate::{codec, compose::merge_layers, layer::fill_containers, platform::Plat
 fn merged(layers: Vec<Value>) -> Result<Value, String> {
     let mut decoded = Vec::new();
     for (i, layer) in layers.into_iter().enumerate() {
-        let mut layer = codec::normalise(schema::spec(), layer).map_err(|message| {
+        let mut layer = codec::normalise(schema::TYPES.spec, layer).map_err(|message| {
             format!("DECODE layer {}: error unmarshaling JSON: while decoding JSON: {message}", i + 1)
         })?;
         if i > 0 {
@@ -21,7 +21,7 @@ fn merged(layers: Vec<Value>) -> Result<Value, String> {
         decoded.push(layer);
     }
     let merged = merge_layers(decoded.iter()).map_err(|error| error.to_string())?;
-    codec::normalise(schema::spec(), merged.unwrap())
+    codec::normalise(schema::TYPES.spec, merged.unwrap())
 }
 
 fn layers(folder: &Entry) -> Vec<Value> {
@@ -36,8 +36,8 @@ fn rendered(folder: &Entry) -> Result<Value, String> {
     let service = yaml(&folder.join("service.yaml"));
     let config = yaml(&folder.join("config.yaml"));
     let globals = yaml(&folder.join("globals.yaml"));
-    let spec = codec::normalise(schema::spec(), config.get("spec").cloned().unwrap_or(json!({})))?;
-    let own = codec::normalise(schema::spec(), service.get("spec").cloned().unwrap_or(json!({})))?;
+    let spec = codec::normalise(schema::TYPES.spec, config.get("spec").cloned().unwrap_or(json!({})))?;
+    let own = codec::normalise(schema::TYPES.spec, service.get("spec").cloned().unwrap_or(json!({})))?;
     let metadata = service["metadata"].clone();
     let mut platform = Platform::default();
     let global = |key: &str| globals[key].as_str().unwrap_or_default().to_owned();

@@ -34,7 +34,7 @@ fn composed(world: &World, configs: &ConfigSet, composer: &Composer) -> Vec<Resu
                 .compose(&Inputs { config_maps: &world.config_maps, ..inputs(service, configs, platform) })
                 .map(|e| {
                     let spec = serde_json::to_value(&e.spec).unwrap();
-                    json!({ "applied": e.applied, "spec": codec::normalise(schema::spec(), spec).unwrap() })
+                    json!({ "applied": e.applied, "spec": codec::normalise(schema::TYPES.spec, spec).unwrap() })
                 })
                 // Positions in error texts count the characters of the scripts, so only the reasons are compared.
                 .map_err(|e| e.reason().to_owned())

@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 use longboat_golden::Entry;
-use longboat_key::Namespace;
+use longboat_key::{Key, Namespace};
 use serde_json::Value;
 
-use crate::{ConfigSet, Inputs, Layer, NoConfigMaps, Platform, PresetNames, platform::PlatformError};
+use crate::{ConfigSet, Inputs, Layer, Platform, PresetNames, platform::PlatformError};
 
 #[expect(clippy::print_stderr, reason = "a test's findings are for whoever runs it")]
 pub(super) fn remark(text: &str) {
@@ -48,10 +48,11 @@ pub(super) fn inputs<'a>(
     platform: &'a Platform,
 ) -> Inputs<'a> {
     static NAMES: LazyLock<PresetNames> = LazyLock::new(PresetNames::default);
+    static CONFIG_MAPS: BTreeMap<Key, BTreeMap<String, String>> = BTreeMap::new();
     Inputs {
         service,
         configs,
-        config_maps: &NoConfigMaps,
+        config_maps: &CONFIG_MAPS,
         platform,
         system_namespace: Namespace("kserve"),
         preset_names: &NAMES,

@@ -2,17 +2,16 @@
 
 use std::{error::Error, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use longboat_plan::proof::{
     Answer, Counters, PodMetrics, Probe, ProbeError, ProbeObservation, Role, is_conclusive, max_model_len,
 };
-use reqwest::{Client, Response, header};
+use reqwest::{Client, header};
 use rustls::ClientConfig;
 use tokio::time::timeout;
 
-use crate::ask::{client_builder, trusting_nobody};
+use crate::ask::{client_builder, read, trusting_nobody};
 
 /// The time limit for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -118,20 +117,6 @@ fn cause(error: &reqwest::Error) -> String {
         return format!("no connection within {} s", CONNECT_TIMEOUT.as_secs());
     }
     longboat_tls::innermost(error)
-}
-
-/// Reads up to `most` bytes of a body.
-async fn read(mut response: Response, most: usize) -> Result<Vec<u8>, reqwest::Error> {
-    let mut body = Vec::new();
-    while let Some(piece) = response.chunk().await? {
-        let piece: Bytes = piece;
-        let room = most - body.len();
-        body.extend_from_slice(&piece[..piece.len().min(room)]);
-        if body.len() == most {
-            break;
-        }
-    }
-    Ok(body)
 }
 
 /// The counters of each pod, in the order of the pods, or why they could not be read.

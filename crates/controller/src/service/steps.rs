@@ -147,10 +147,7 @@ impl<'a> Reconcile<'a> {
         let writing = apply::all(context, subject, &observation.snapshot, children, Vec::new(), None);
         let result = match Box::pin(writing).await.failure {
             None => Ok(()),
-            Some(failure) if failure.transient => {
-                Err(ReconcileError::Conflict { what: failure.problem.message })
-            }
-            Some(failure) => Err(ReconcileError::Unfinished(failed(failure.problem.message))),
+            Some(failure) => Err(failure.error(failed)),
         };
         // The plan is made of what the caches have after the write.
         (self.observe(), result)
@@ -196,13 +193,13 @@ impl<'a> Reconcile<'a> {
             Ok(effective) => effective,
             Err(error) => {
                 if let Some(warning) = error.event() {
-                    context.events.once(subject, "Warning", warning.reason, warning.message);
+                    context.events.warning_once(subject, warning.reason, warning.message);
                 }
                 return failed(Outcome::of_error(&error, is_stopped));
             }
         };
         for warning in effective.warnings.iter().chain(&advice) {
-            context.events.once(subject, "Warning", warning.reason, warning.message.clone());
+            context.events.warning_once(subject, warning.reason, warning.message.clone());
         }
         let rejection = context.judge.rejection(&subject.key, &effective.spec);
         Composition {
@@ -293,17 +290,12 @@ impl<'a> Reconcile<'a> {
         let is_refused = refused.is_some();
         let Plan { children, certificates, remove, events, mut problem, .. } = planned;
         for event in events {
-            context.events.once(subject, event.type_.as_str(), event.reason, event.message);
+            context.events.warning_once(subject, event.reason, event.message);
         }
         let outcome = Box::pin(apply::all(context, subject, snapshot, children, certificates, refused)).await;
         let mut verdict = Ok(());
         if let Some(failure) = outcome.failure {
-            let message = failure.problem.message.clone();
-            verdict = Err(if failure.transient {
-                ReconcileError::Conflict { what: message }
-            } else {
-                ReconcileError::Unfinished(message)
-            });
+            verdict = Err(failure.error(|message| message));
             // If planning and applying both have a problem, reports the one in the earlier part of the service.
             if problem.as_ref().is_none_or(|known| failure.problem.phase <= known.phase) {
                 problem = Some(failure.problem);
@@ -400,12 +392,6 @@ fn without_platform(error: &PlatformError, is_stopped: bool) -> Outcome {
     } else {
         (error.to_string(), Some(Retry::OnChange))
     };
-    Outcome {
-        status: "False",
-        reason: reason::COMBINE_BASE_ERROR,
-        message,
-        applied: AppliedConfigs::Keep,
-        stop,
-        use_own_spec: is_stopped,
-    }
+    let reason = reason::COMBINE_BASE_ERROR;
+    Outcome { reason, message, applied: AppliedConfigs::Keep, stop, use_own_spec: is_stopped }
 }

@@ -167,14 +167,13 @@ fn owner(metadata: &ObjectMeta) -> Option<Key> {
 
 /// The service that an object's labels name.
 pub(crate) fn labelled(metadata: &ObjectMeta, namespace: Namespace<&str>) -> Option<Key> {
-    let labels = metadata.labels.as_ref()?;
-    let is_ours = labels.get(labels::PART_OF).is_some_and(|value| value == labels::PART_OF_VALUE);
-    Some(Key::new(namespace, Name(labels.get(labels::NAME).filter(|_| is_ours)?)))
+    let is_ours = labels::value(metadata, labels::PART_OF) == Some(labels::PART_OF_VALUE);
+    Some(Key::new(namespace, Name(labels::value(metadata, labels::NAME).filter(|_| is_ours)?)))
 }
 
 /// The Gateway that a Service's label names.
 fn gateway_of(service: &Service) -> Option<&str> {
-    service.metadata.labels.as_ref()?.get(labels::GATEWAY_NAME).map(String::as_str)
+    labels::value(&service.metadata, labels::GATEWAY_NAME)
 }
 
 macro_rules! watched {

@@ -24,45 +24,15 @@ const INJECTED: [&str; 3] = [
 pub(super) struct CaBundleTarget {
     metadata: ObjectMeta,
     #[serde(default)]
-    webhooks: Vec<Webhook>,
+    webhooks: Vec<Value>,
     #[serde(default)]
     spec: Spec,
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Webhook {
-    name: String,
-    client_config: ClientConfig,
-}
-
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 struct Spec {
-    conversion: Option<Conversion>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct Conversion {
-    webhook: Option<ConversionWebhook>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ConversionWebhook {
-    client_config: Option<ClientConfig>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ClientConfig {
-    ca_bundle: Option<String>,
-    url: Option<String>,
-    service: Option<Service>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct Service {
-    path: Option<String>,
+    conversion: Value,
 }
 
 /// The decision about one object.
@@ -89,21 +59,17 @@ impl CaBundleTarget {
     pub(super) fn change(&self, bundle: &str) -> CaBundleChange {
         let mut patch = Vec::new();
         for (index, webhook) in self.webhooks.iter().enumerate() {
-            let ours = Hook::at(&webhook.client_config.path()).is_some();
-            if ours && webhook.client_config.ca_bundle.as_deref() != Some(bundle) {
+            let client = &webhook["clientConfig"];
+            if Hook::at(&path(client)).is_some() && client["caBundle"] != bundle {
                 // The test fails the patch if the list has changed since it was read.
-                patch.push(
-                    json!({"op": "test", "path": format!("/webhooks/{index}/name"), "value": webhook.name}),
-                );
+                let name = format!("/webhooks/{index}/name");
+                patch.push(json!({"op": "test", "path": name, "value": webhook["name"]}));
                 let field = format!("/webhooks/{index}/clientConfig/caBundle");
                 patch.push(json!({"op": "add", "path": field, "value": bundle}));
             }
         }
-        let conversion = self.spec.conversion.as_ref().and_then(|conversion| conversion.webhook.as_ref());
-        if let Some(client) = conversion.and_then(|webhook| webhook.client_config.as_ref())
-            && client.path() == CONVERT
-            && client.ca_bundle.as_deref() != Some(bundle)
-        {
+        let client = &self.spec.conversion["webhook"]["clientConfig"];
+        if path(client) == CONVERT && client["caBundle"] != bundle {
             let field = "/spec/conversion/webhook/clientConfig/caBundle";
             patch.push(json!({"op": "add", "path": field, "value": bundle}));
         }
@@ -151,21 +117,17 @@ impl Resource for CaBundleTarget {
     }
 }
 
-// === impl ClientConfig ===
-
-impl ClientConfig {
-    /// The path that is called, from a Service reference or a URL.
-    fn path(&self) -> String {
-        let given = match (&self.service, &self.url) {
-            (Some(service), _) => service.path.as_deref(),
-            (None, Some(url)) => {
-                let rest = url.strip_prefix("https://").unwrap_or_default();
-                rest.find('/').map(|start| &rest[start..])
-            }
-            (None, None) => None,
-        };
-        format!("/{}", given.unwrap_or_default().trim_start_matches('/'))
-    }
+/// The path that a `clientConfig` calls, from a Service reference or a URL.
+fn path(client: &Value) -> String {
+    let given = match (client.get("service"), client["url"].as_str()) {
+        (Some(service), _) if service.is_object() => service["path"].as_str(),
+        (_, Some(url)) => {
+            let rest = url.strip_prefix("https://").unwrap_or_default();
+            rest.find('/').map(|start| &rest[start..])
+        }
+        _ => None,
+    };
+    format!("/{}", given.unwrap_or_default().trim_start_matches('/'))
 }
 
 #[cfg(test)]

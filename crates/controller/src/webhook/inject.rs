@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Duration};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use futures::StreamExt;
 use k8s_openapi::{
-    Resource as _,
     api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
@@ -96,12 +95,7 @@ impl CaConsumer {
 
 impl std::fmt::Display for CaConsumer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let kind = match self {
-            Self::MutatingService => MutatingWebhookConfiguration::KIND,
-            Self::ValidatingService | Self::ValidatingConfig => ValidatingWebhookConfiguration::KIND,
-            Self::ServiceCrd | Self::ConfigCrd => CustomResourceDefinition::KIND,
-        };
-        write!(f, "{kind} {}", self.name())
+        write!(f, "{} {}", self.resource().kind, self.name())
     }
 }
 

@@ -13,7 +13,10 @@ use kube::{
     api::PostParams,
     runtime::{WatchStreamExt, watcher},
 };
-use longboat_api::names::WEBHOOK_CA;
+use longboat_api::{
+    labels::{PART_OF, PART_OF_VALUE},
+    names::WEBHOOK_CA,
+};
 use longboat_key::Namespace;
 use longboat_tls::{KeyPair, LeafRequest, ReplaceableConfig, ServerOptions, TlsError};
 use longboat_watch::{has_code, text_of, text_of_watch};
@@ -213,7 +216,7 @@ impl CertificateRotator {
     }
 
     fn secret(&self) -> Secret {
-        let label = ("app.kubernetes.io/part-of".to_owned(), "llminferenceservice".to_owned());
+        let label = (PART_OF.to_owned(), PART_OF_VALUE.to_owned());
         Secret {
             metadata: ObjectMeta {
                 name: Some(WEBHOOK_CA.to_owned()),

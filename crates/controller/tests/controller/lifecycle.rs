@@ -29,7 +29,7 @@ async fn a_service_gets_its_children_and_becomes_ready() {
     let status = services(world.client()).get("llm").await.unwrap().status.unwrap();
     assert_eq!(Some(status.observed_generation), stored.metadata.generation);
     assert_eq!(
-        status.addresses[0].address.url.as_deref(),
+        status.addresses[0].url.as_deref(),
         Some("http://llm-kserve-workload-svc.ns.svc.cluster.local")
     );
 }

@@ -70,9 +70,8 @@ pub(super) async fn of_ready_services<F>(
 fn gateway_address(snapshot: &Snapshot, service: &LLMInferenceService) -> Option<IpAddr> {
     let router = service.status.as_ref()?.router.as_ref()?;
     router.gateways.iter().find_map(|gateway| {
-        let reference = &gateway.reference;
-        let namespace = reference.namespace.as_deref().map_or(Namespace::of(&service.metadata), Namespace);
-        let gateway = snapshot.gateways.get(namespace, Name(&reference.name))?;
+        let namespace = gateway.namespace.as_deref().map_or(Namespace::of(&service.metadata), Namespace);
+        let gateway = snapshot.gateways.get(namespace, Name(&gateway.name))?;
         let mut addresses = gateway.status.iter().flat_map(|status| &status.addresses);
         addresses.find_map(|address| address.value.parse().ok())
     })

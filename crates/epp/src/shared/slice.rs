@@ -6,13 +6,12 @@ use k8s_openapi::{
     api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice},
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
-use longboat_api::shared_picker::{LIMIT, MANAGED_BY, MANAGER, NEEDS_POD, PROBLEM, SERVICE_NAME, slice_name};
+use longboat_api::shared_picker::{
+    EXT_PROC_PORT, LIMIT, MANAGED_BY, MANAGER, NEEDS_POD, PROBLEM, SERVICE_NAME, slice_name,
+};
 use longboat_key::{Key, Name};
 
 use super::marked::MarkedDeployment;
-
-/// The name of the port of ext_proc, as the Service has it.
-const EXT_PROC: &str = "grpc";
 
 /// Where a replica picks for a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +46,7 @@ pub(super) fn state_of(slice: &EndpointSlice) -> SliceState {
         .iter()
         .find(|endpoint| endpoint.conditions.as_ref().and_then(|conditions| conditions.ready) == Some(true));
     let address = ready.and_then(|endpoint| endpoint.addresses.first()?.parse().ok());
-    let port = slice.ports.iter().flatten().find(|port| port.name.as_deref() == Some(EXT_PROC));
+    let port = slice.ports.iter().flatten().find(|port| port.name.as_deref() == Some(EXT_PROC_PORT));
     let port = port.and_then(|port| u16::try_from(port.port?).ok());
     SliceState {
         place: address.zip(port).map(|(address, port)| Place { address, port }),
@@ -78,7 +77,7 @@ pub(super) fn slice_of(marked: &MarkedDeployment, state: &SliceState, address: I
         ..Endpoint::default()
     });
     let port = state.place.map(|place| EndpointPort {
-        name: Some(EXT_PROC.to_owned()),
+        name: Some(EXT_PROC_PORT.to_owned()),
         port: Some(i32::from(place.port)),
         protocol: Some("TCP".to_owned()),
         ..EndpointPort::default()

@@ -15,7 +15,7 @@ use k8s_openapi::{
         rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
     },
 };
-use longboat_api::{foreign::gateway::Gateway, labels};
+use longboat_api::{foreign::gateway::Gateway, labels, names::TOKEN_REVIEWER};
 use longboat_key::Key;
 use longboat_watch::Decode;
 use serde_json::{Error, Value, json};
@@ -37,8 +37,6 @@ use crate::{
 pub(super) const LABEL: &str = "longboat.dev/gateway";
 /// The label with the namespace of the Gateway: some of its objects are in other namespaces.
 const NAMESPACE_LABEL: &str = "longboat.dev/gateway-namespace";
-/// The role with which the pods check who may read the decisions of their pickers, as pickers do in their own pods.
-const TOKEN_REVIEWER: &str = "system:auth-delegator";
 /// The user of the image. It owns nothing.
 const USER: u32 = 1000;
 /// How long a pod accepts connections after SIGTERM, until load balancers have learnt that it ends.
@@ -160,6 +158,7 @@ impl<'a> GatewayPlan<'a> {
         }
         push(&mut all.cluster_role_bindings, self.key, &self.binding(None, "ClusterRole", POD_ROLE))?;
         if self.picks() {
+            // With the second role, the pods check who may read the decisions of their pickers, as pickers do in their own pods.
             for role in [PICKING_ROLE, TOKEN_REVIEWER] {
                 let mut binding = self.binding(None, "ClusterRole", role);
                 binding["metadata"]["name"] = format!("{}:{role}", self.right_name()).into();

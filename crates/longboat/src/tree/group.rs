@@ -57,7 +57,7 @@ fn shared_address(service: &LLMInferenceService) -> Option<(String, String)> {
     let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
     let full_names_start = format!("publishers/{namespace}/models/");
     service.status.as_ref()?.addresses.iter().find_map(|address| {
-        let url = address.address.url.as_deref()?.trim_end_matches('/');
+        let url = address.url.as_deref()?.trim_end_matches('/');
         let is_full = |name: &str| name.starts_with(&full_names_start) && url.ends_with(&format!("/{name}"));
         let full = address.models.iter().find(|model| is_full(&model.name))?;
         Some((url.to_owned(), full.name[full_names_start.len()..].to_owned()))

@@ -144,7 +144,7 @@ fn progress(condition: &Condition, workloads: &[Workload<'_>]) -> String {
 fn address(service: &LLMInferenceService) -> Option<&str> {
     let status = service.status.as_ref()?;
     let url = status.url.as_deref().filter(|url| !url.is_empty());
-    url.or_else(|| status.addresses.first()?.address.url.as_deref())
+    url.or_else(|| status.addresses.first()?.url.as_deref())
 }
 
 pub(crate) fn find<'a>(seen: &'a TreeObjects, key: &Key) -> Option<&'a LLMInferenceService> {

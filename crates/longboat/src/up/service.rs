@@ -82,7 +82,7 @@ async fn at_its_service(
     let (Some(address), Some(port)) = (address, port) else {
         return Err(anyhow!("Service {name} has no address or no port"));
     };
-    let stated = status.addresses.first().and_then(|first| first.address.url.as_deref());
+    let stated = status.addresses.first().and_then(|first| first.url.as_deref());
     let scheme = stated.and_then(|url| url.split_once("://")).map_or("http", |(scheme, _)| scheme);
     Ok(format!("{scheme}://{address}:{port}"))
 }

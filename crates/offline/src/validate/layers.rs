@@ -433,7 +433,6 @@ fn failed(document: &Document, name: &ObjectName, error: &ComposeError) -> Findi
         ComposeError::SchedulerConfigKey { .. } | ComposeError::SchedulerConfigMissing { .. } => {
             "spec.router.scheduler.config"
         }
-        ComposeError::Devices(_) => "metadata.annotations",
         ComposeError::KvTransferSlot { workload: "worker" } => "spec.worker",
         ComposeError::KvTransferSlot { workload: "prefill template" } => "spec.prefill.template",
         ComposeError::KvTransferSlot { workload: "prefill worker" } => "spec.prefill.worker",

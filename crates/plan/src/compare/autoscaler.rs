@@ -5,7 +5,7 @@ use k8s_openapi::{
 };
 use longboat_api::foreign::scaledobject::ScaledObject;
 
-use super::{Compare, carry_over_metadata, metadata_differs, stored};
+use super::{Compare, carry_over_metadata, stored};
 use crate::{labels::Map, workload::scaling::variant_keys};
 
 macro_rules! compare_autoscaler {
@@ -13,9 +13,8 @@ macro_rules! compare_autoscaler {
         $(impl Compare for $kind {
             const SPEC: &'static str = $spec;
 
-            fn differs(&self, live: &Self) -> bool {
-                metadata_differs(&self.metadata, &live.metadata)
-                    || has_stale_variant_keys(&self.metadata, &live.metadata)
+            fn content_differs(&self, live: &Self) -> bool {
+                has_stale_variant_keys(&self.metadata, &live.metadata)
                     || stored(Self::SPEC, &self.spec) != stored(Self::SPEC, &live.spec)
             }
 

@@ -2,13 +2,13 @@
 
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 
-use super::{Compare, metadata_differs, stored};
+use super::{Compare, stored};
 
 impl Compare for ResourceClaimTemplate {
     const SPEC: &'static str = "resource.v1.ResourceClaimTemplateSpec";
 
-    fn differs(&self, live: &Self) -> bool {
-        metadata_differs(&self.metadata, &live.metadata) || self.is_fixed(live)
+    fn content_differs(&self, live: &Self) -> bool {
+        self.is_fixed(live)
     }
 
     /// The spec of a template is immutable. Pods that have their claims keep them.

@@ -2,17 +2,16 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 
-use super::{Compare, carry_over_metadata, metadata_differs, pods_differ, stored};
+use super::{Compare, carry_over_metadata, pods_differ, stored};
 
 impl Compare for Deployment {
     const SPEC: &'static str = "apps.v1.DeploymentSpec";
 
     /// Pod specs must be equal, so that a field that is removed from the template is also removed from the pods. The metadata
     /// of the pod template may have additional entries: `kubectl rollout restart` adds an annotation there.
-    fn differs(&self, live: &Self) -> bool {
+    fn content_differs(&self, live: &Self) -> bool {
         let (desired, present) = (stored(Self::SPEC, &self.spec), stored(Self::SPEC, &live.spec));
-        metadata_differs(&self.metadata, &live.metadata)
-            || ["replicas", "selector", "strategy"].iter().any(|field| desired[field] != present[field])
+        ["replicas", "selector", "strategy"].iter().any(|field| desired[field] != present[field])
             || pods_differ(&desired["template"], &present["template"])
     }
 

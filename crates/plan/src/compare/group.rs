@@ -3,17 +3,16 @@
 use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
 use serde_json::{Value, json};
 
-use super::{Compare, carry_over_metadata, metadata_differs, pods_differ, stored};
+use super::{Compare, carry_over_metadata, pods_differ, stored};
 
 impl Compare for LeaderWorkerSet {
     const SPEC: &'static str = "leaderworkerset.v1.LeaderWorkerSetSpec";
 
     /// As for Deployments: pod specs must be equal, and the metadata of pods may have additional entries.
-    fn differs(&self, live: &Self) -> bool {
+    fn content_differs(&self, live: &Self) -> bool {
         let (desired, present) = (stored(Self::SPEC, &self.spec), stored(Self::SPEC, &live.spec));
         let (group, live_group) = (&desired["leaderWorkerTemplate"], &present["leaderWorkerTemplate"]);
-        metadata_differs(&self.metadata, &live.metadata)
-            || group["leaderTemplate"].is_null() != live_group["leaderTemplate"].is_null()
+        group["leaderTemplate"].is_null() != live_group["leaderTemplate"].is_null()
             || ["leaderTemplate", "workerTemplate"]
                 .iter()
                 .any(|template| pods_differ(&group[template], &live_group[template]))

@@ -37,7 +37,12 @@ pub trait Compare: Serialize + DeserializeOwned + Metadata<Ty = ObjectMeta> {
     const SPEC: &'static str = "";
 
     /// Whether the live object must be updated to match this one.
-    fn differs(&self, live: &Self) -> bool;
+    fn differs(&self, live: &Self) -> bool {
+        metadata_differs(self.metadata(), live.metadata()) || self.content_differs(live)
+    }
+
+    /// Whether it must be updated for anything else than a missing label, annotation or owner reference.
+    fn content_differs(&self, live: &Self) -> bool;
 
     /// Copies from the live object what this controller does not decide, so that this object can replace it: the resource
     /// version, metadata that others added, values that the server allocated.
@@ -83,6 +88,12 @@ fn stored(type_name: &str, value: &impl Serialize) -> Value {
     }
     fill_in(type_name, &mut value);
     value
+}
+
+/// Whether one of these fields differs in two values of a type of the table.
+fn fields_differ<T: Serialize>(type_name: &str, fields: &[&str], desired: &T, live: &T) -> bool {
+    let (desired, live) = (stored(type_name, desired), stored(type_name, live));
+    fields.iter().any(|field| desired[field] != live[field])
 }
 
 /// Whether the values at a place of two objects of this type mean the same to the API server. A missing value and a zero value

@@ -2,18 +2,18 @@
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
-use super::{Compare, metadata_differs};
+use super::Compare;
 
 impl Compare for Secret {
-    fn differs(&self, live: &Self) -> bool {
-        metadata_differs(&self.metadata, &live.metadata) || self.type_ != live.type_ || self.data != live.data
+    fn content_differs(&self, live: &Self) -> bool {
+        self.type_ != live.type_ || self.data != live.data
     }
 }
 
 impl Compare for ConfigMap {
     /// Keys that others add are not a difference.
-    fn differs(&self, live: &Self) -> bool {
+    fn content_differs(&self, live: &Self) -> bool {
         let present = |(key, value)| live.data.as_ref().is_some_and(|data| data.get(key) == Some(value));
-        metadata_differs(&self.metadata, &live.metadata) || !self.data.iter().flatten().all(present)
+        !self.data.iter().flatten().all(present)
     }
 }

@@ -2,19 +2,17 @@
 
 use k8s_openapi::api::core::v1::Service;
 
-use super::{Compare, carry_over_metadata, metadata_differs, stored};
+use super::{Compare, carry_over_metadata, fields_differ};
 
 impl Compare for Service {
     const SPEC: &'static str = "core.v1.ServiceSpec";
 
-    fn differs(&self, live: &Self) -> bool {
-        let mut present = live.spec.clone().unwrap_or_default();
-        for port in present.ports.iter_mut().flatten() {
+    fn content_differs(&self, live: &Self) -> bool {
+        let mut present = live.spec.clone();
+        for port in present.iter_mut().flat_map(|spec| spec.ports.iter_mut().flatten()) {
             port.node_port = None;
         }
-        let (desired, present) = (stored(Self::SPEC, &self.spec), stored(Self::SPEC, &present));
-        metadata_differs(&self.metadata, &live.metadata)
-            || ["ports", "selector", "type"].iter().any(|field| desired[field] != present[field])
+        fields_differ(Self::SPEC, &["ports", "selector", "type"], &self.spec, &present)
     }
 
     /// The server chooses the addresses, and they are immutable.

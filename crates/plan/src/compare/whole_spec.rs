@@ -3,16 +3,15 @@
 use k8s_openapi::api::{networking::v1::NetworkPolicy, policy::v1::PodDisruptionBudget};
 use longboat_api::foreign::{inferencepool, inferencepool_x};
 
-use super::{Compare, metadata_differs, stored};
+use super::{Compare, stored};
 
 macro_rules! compare_whole_spec {
     ($($kind:ty: $spec:literal),* $(,)?) => {
         $(impl Compare for $kind {
             const SPEC: &'static str = $spec;
 
-            fn differs(&self, live: &Self) -> bool {
-                metadata_differs(&self.metadata, &live.metadata)
-                    || stored(Self::SPEC, &self.spec) != stored(Self::SPEC, &live.spec)
+            fn content_differs(&self, live: &Self) -> bool {
+                stored(Self::SPEC, &self.spec) != stored(Self::SPEC, &live.spec)
             }
         })*
     };

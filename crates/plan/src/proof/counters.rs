@@ -55,12 +55,21 @@ impl Counters {
             let grown = now? - before.unwrap_or_default();
             (grown >= 0.0).then_some(grown)
         };
+        self.with(before, grown)
+    }
+
+    /// The sum of each counter with that of another engine.
+    pub(crate) fn plus(&self, other: &Self) -> Self {
+        self.with(other, |one, other| one.map_or(other, |one| Some(one + other.unwrap_or_default())))
+    }
+
+    fn with(&self, other: &Self, by: impl Fn(Option<f64>, Option<f64>) -> Option<f64>) -> Self {
         Self {
-            prompt_tokens: grown(self.prompt_tokens, before.prompt_tokens),
-            external_tokens: grown(self.external_tokens, before.external_tokens),
-            nixl_bytes: grown(self.nixl_bytes, before.nixl_bytes),
-            nixl_transfers: grown(self.nixl_transfers, before.nixl_transfers),
-            nixl_failures: grown(self.nixl_failures, before.nixl_failures),
+            prompt_tokens: by(self.prompt_tokens, other.prompt_tokens),
+            external_tokens: by(self.external_tokens, other.external_tokens),
+            nixl_bytes: by(self.nixl_bytes, other.nixl_bytes),
+            nixl_transfers: by(self.nixl_transfers, other.nixl_transfers),
+            nixl_failures: by(self.nixl_failures, other.nixl_failures),
         }
     }
 

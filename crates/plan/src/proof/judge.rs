@@ -84,18 +84,7 @@ impl Totals {
         for (address, pod) in of_role(probe, seen, role) {
             match (&pod.before, &pod.after) {
                 (Some(before), Ok(after)) => {
-                    let grown = after.since(before);
-                    let add = |to: &mut Option<f64>, more: Option<f64>| {
-                        *to = match (*to, more) {
-                            (Some(to), Some(more)) => Some(to + more),
-                            (to, more) => to.or(more),
-                        };
-                    };
-                    add(&mut totals.grown.prompt_tokens, grown.prompt_tokens);
-                    add(&mut totals.grown.external_tokens, grown.external_tokens);
-                    add(&mut totals.grown.nixl_bytes, grown.nixl_bytes);
-                    add(&mut totals.grown.nixl_transfers, grown.nixl_transfers);
-                    add(&mut totals.grown.nixl_failures, grown.nixl_failures);
+                    totals.grown = totals.grown.plus(&after.since(before));
                     totals.counts_transfers |= after.counts_transfers();
                     totals.readable += 1;
                 }

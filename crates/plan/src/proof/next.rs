@@ -58,14 +58,14 @@ pub fn next(
     let now = snapshot.now.as_second();
     // Limits the delay if the clock was set back.
     let left = |seconds: i64, at: i64| (seconds - (now - at)).clamp(0, seconds);
-    let (attempt, delay) = match record.filter(|record| record.subject == wanted.subject) {
+    let (attempt, delay) = match record.filter(|record| record.id.subject == wanted.subject) {
         None => (1, 0),
-        Some(record) if record.reconciled != wanted.reconciled => (1, left(SPACING, record.at)),
+        Some(record) if record.id.reconciled != wanted.reconciled => (1, left(SPACING, record.at)),
         Some(_) if report::is_settled(status) => return Ok(None),
-        Some(record) if record.attempt >= ATTEMPTS => return Ok(None),
+        Some(record) if record.id.attempt >= ATTEMPTS => return Ok(None),
         Some(record) => {
-            let before = BACKOFF.get(usize::try_from(record.attempt.max(1) - 1).unwrap_or_default());
-            (record.attempt + 1, left(before.copied().unwrap_or(SPACING), record.at))
+            let before = BACKOFF.get(usize::try_from(record.id.attempt.max(1) - 1).unwrap_or_default());
+            (record.id.attempt + 1, left(before.copied().unwrap_or(SPACING), record.at))
         }
     };
     let id = Id { subject: wanted.subject, reconciled: wanted.reconciled, attempt };

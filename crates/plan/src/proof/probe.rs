@@ -4,10 +4,11 @@ use std::{collections::BTreeSet, fmt::Write, time::Duration};
 
 use k8s_openapi::api::core::v1::Pod;
 use longboat_api::{
-    labels::{KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD, NAME, PART_OF, PART_OF_VALUE, ROLE, role},
+    labels::{self, KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD, ROLE, role},
     v1alpha2::LLMInferenceServiceStatus,
 };
 use longboat_key::Name;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::{
@@ -18,7 +19,7 @@ use crate::{
 };
 
 /// What a proof is about, and which attempt it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Id {
     /// A hash of what serves: the model and the templates of the pods.
     pub(crate) subject: String,
@@ -119,8 +120,7 @@ pub(super) struct Target {
 
 /// Returns the URL to send the request to: the one in the status, or the workload's Service if the service has no route.
 pub(super) fn target(context: &Context, status: &LLMInferenceServiceStatus) -> Option<Target> {
-    let has_route = context.spec.router.as_ref().is_some_and(|router| router.route.is_some());
-    if !has_route {
+    if context.spec.route().is_none() {
         let service =
             context.snapshot.services.get(context.namespace, Name(&names::workload_service(context.name)))?;
         let host =
@@ -129,8 +129,8 @@ pub(super) fn target(context: &Context, status: &LLMInferenceServiceStatus) -> O
         return Some(Target { url, by_header: false });
     }
     let url = status.url.as_deref()?;
-    let named = status.addresses.iter().find(|found| found.address.url.as_deref() == Some(url));
-    let kind = named.and_then(|found| found.address.name.as_deref()).unwrap_or_default();
+    let named = status.addresses.iter().find(|found| found.url.as_deref() == Some(url));
+    let kind = named.and_then(|found| found.name.as_deref()).unwrap_or_default();
     let by_header = kind.ends_with("-model-routing");
     Some(Target { url: format!("{}/v1/completions", url.trim_end_matches('/')), by_header })
 }
@@ -174,7 +174,7 @@ pub(super) fn make(
         pod_certificate: certificate(context),
         left_out,
         disaggregated,
-        has_picker: context.scheduler().is_some(),
+        has_picker: context.spec.scheduler().is_some(),
         connectors: connectors(reconciled),
         model: if by_header { published.clone() } else { name.to_owned() },
         names: vec![name.to_owned(), published],
@@ -226,10 +226,7 @@ fn certificate(context: &Context) -> Option<String> {
 pub(super) fn pods<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a Pod> {
     let name = context.name;
     context.snapshot.pods.in_namespace(context.namespace).filter(move |pod| {
-        let label =
-            |key: &str| pod.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str);
-        label(NAME) == Some(name.as_str())
-            && label(PART_OF) == Some(PART_OF_VALUE)
+        labels::are_of(&pod.metadata, name)
             && pod.metadata.deletion_timestamp.is_none()
             && address(pod).is_some()
     })
@@ -247,12 +244,10 @@ fn pod_addresses(reconciled: &StatusContext) -> (Vec<PodAddress>, usize) {
     let (mut found, mut left_out) = (Vec::new(), 0);
     let mut counts = [0_usize; 2];
     for pod in pods(context) {
-        let label =
-            |key: &str| pod.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str);
-        if label(KSERVE_COMPONENT) != Some(KSERVE_COMPONENT_WORKLOAD) {
+        if labels::value(&pod.metadata, KSERVE_COMPONENT) != Some(KSERVE_COMPONENT_WORKLOAD) {
             continue;
         }
-        let role = match label(ROLE) {
+        let role = match labels::value(&pod.metadata, ROLE) {
             Some(role::PREFILL) => Role::Prefill,
             Some(role::DECODE | role::BOTH) => Role::Decode,
             // Encoders of the user's, for instance.

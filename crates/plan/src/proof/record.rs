@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use longboat_api::annotations::SERVING_PROOF_RECORD;
 use serde::{Deserialize, Serialize};
 
+use super::Id;
+
 /// What the last proof was about, and when it ran. The conditions have its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
-    pub(super) subject: String,
-    pub(super) reconciled: String,
-    pub(super) attempt: u32,
+    #[serde(flatten)]
+    pub(super) id: Id,
     /// Seconds since 1970.
     pub(super) at: i64,
 }

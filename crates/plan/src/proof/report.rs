@@ -145,15 +145,15 @@ pub(crate) fn report(
     let is_true = |type_: &str| conditions.get(type_).is_some_and(Condition::is_true);
     let wanted = ProofSubject::new(reconciled, status, is_true);
     if let Some(outcome) = outcome.filter(|outcome| outcome.id.subject == wanted.subject) {
-        let Id { subject, reconciled, attempt } = outcome.id.clone();
-        Record { subject, reconciled, attempt, at: outcome.at }.write(&mut status.annotations);
+        let attempt = outcome.id.attempt;
+        Record { id: outcome.id.clone(), at: outcome.at }.write(&mut status.annotations);
         with_attempt(&outcome.serving, attempt).set(SERVING_PROVEN, conditions);
         if let Some(transfer) = &outcome.transfer {
             with_attempt(transfer, attempt).set(KV_TRANSFER_OBSERVED, conditions);
         }
         return;
     }
-    let record = Record::read(&status.annotations).filter(|record| record.subject == wanted.subject);
+    let record = Record::read(&status.annotations).filter(|record| record.id.subject == wanted.subject);
     let is_judged = |type_: &str| conditions.get(type_).is_some_and(|found| !found.reason.is_empty());
     let disaggregated = context.spec.prefill.is_some();
     if record.is_some() && is_judged(SERVING_PROVEN) && (!disaggregated || is_judged(KV_TRANSFER_OBSERVED)) {
@@ -161,10 +161,8 @@ pub(crate) fn report(
     }
     // A record without its conditions proves nothing.
     status.annotations.remove(SERVING_PROOF_RECORD);
-    let pending = match &wanted.waiting {
-        Some(waiting) => Verdict::unknown(waiting.reason, waiting.message.clone()),
-        None => Verdict::unknown(reason::PROOF_PENDING, "sent a request for one token".to_owned()),
-    };
+    let sent = || Verdict::unknown(reason::PROOF_PENDING, "sent a request for one token".to_owned());
+    let pending = wanted.waiting.unwrap_or_else(sent);
     pending.set(SERVING_PROVEN, conditions);
     if disaggregated {
         pending.set(KV_TRANSFER_OBSERVED, conditions);

@@ -4,7 +4,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use longboat_api::{conditions::types, reasons::condition as reason, v1alpha2::LLMInferenceServiceStatus};
 use longboat_key::Name;
 
-use super::probe::{address, pods, target};
+use super::{
+    probe::{address, pods, target},
+    report::Verdict,
+};
 use crate::{
     children::{Applied, Children},
     context::Context,
@@ -22,19 +25,7 @@ pub(super) struct ProofSubject {
     /// counts until the response comes.
     pub(super) reconciled: String,
     /// Why no request can be sent now.
-    pub(super) waiting: Option<ProofDelay>,
-}
-
-/// Why no request can be sent now.
-pub(super) struct ProofDelay {
-    pub(super) reason: &'static str,
-    pub(super) message: String,
-}
-
-impl ProofDelay {
-    fn new(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into() }
-    }
+    pub(super) waiting: Option<Verdict>,
 }
 
 // === impl ProofSubject ===
@@ -95,7 +86,7 @@ fn surroundings(
         add_object(&mut hash, "HTTPRoute", &route.metadata, &generation(&route.metadata));
     }
     let snapshot = context.snapshot;
-    let external = context.scheduler().and_then(|scheduler| scheduler.external_pool());
+    let external = context.spec.scheduler().and_then(|scheduler| scheduler.external_pool());
     let external = external.and_then(|name| snapshot.inference_pools.get(context.namespace, Name(name)));
     for pool in applied.inference_pools.iter().chain(external) {
         add_object(&mut hash, "InferencePool", &pool.metadata, &generation(&pool.metadata));
@@ -114,10 +105,10 @@ fn waiting(
     applied: &Children<Applied>,
     status: &LLMInferenceServiceStatus,
     holds: impl Fn(&str) -> bool,
-) -> Option<ProofDelay> {
+) -> Option<Verdict> {
     let needed = [types::PRESETS_COMBINED, types::WORKLOADS_READY, types::ROUTER_READY];
     if let Some(missing) = needed.into_iter().find(|type_| !holds(type_)) {
-        return Some(ProofDelay::new(
+        return Some(Verdict::unknown(
             reason::WAITING_FOR_READINESS,
             format!("the request for one token waits for {missing}"),
         ));
@@ -130,7 +121,7 @@ fn waiting(
         }
         if replicas == 0 {
             let message = format!("the {} workload is scaled to zero, so no pod can answer", half.label());
-            return Some(ProofDelay::new(reason::NOTHING_TO_ASK, message));
+            return Some(Verdict::unknown(reason::NOTHING_TO_ASK, message));
         }
         serving += replicas;
     }
@@ -145,22 +136,22 @@ fn waiting(
         let message = format!(
             "ConfigMap {system}/{bundle}, which servingProofCA of key longboat in inferenceservice-config names, does not exist"
         );
-        return Some(ProofDelay::new(reason::NOTHING_TO_ASK, message));
+        return Some(Verdict::unknown(reason::NOTHING_TO_ASK, message));
     }
     if serving == 0 || target(context, status).is_none() {
-        let message = "the service has no address, because the Gateway has no address";
-        return Some(ProofDelay::new(reason::NOTHING_TO_ASK, message));
+        let message = "the service has no address, because the Gateway has no address".to_owned();
+        return Some(Verdict::unknown(reason::NOTHING_TO_ASK, message));
     }
     None
 }
 
-fn roll_out(context: &Context, progress: &str) -> ProofDelay {
+fn roll_out(context: &Context, progress: &str) -> Verdict {
     let pairs = if context.spec.prefill.is_some() {
         "; prefill and decode pods of different revisions may not be able to exchange KV cache"
     } else {
         ""
     };
-    ProofDelay::new(
+    Verdict::unknown(
         reason::WAITING_FOR_ROLLOUT,
         format!("the request for one token waits for a roll-out: {progress}{pairs}"),
     )

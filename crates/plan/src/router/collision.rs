@@ -6,16 +6,16 @@ use longboat_api::{
     foreign::httproute::{HTTPRouteMatch, HTTPRouteSpec},
     reasons::event::MODEL_NAME_COLLISION,
 };
+use longboat_compose::Warning;
 use longboat_key::{Key, Namespace};
 
 use crate::{
     context::Context,
-    event::{EventType, PlannedEvent},
     peer::{group_of, models_of_spec},
 };
 
 /// Returns an event about the first other service of the namespace, by name, that serves a model of the same name.
-pub(super) fn event(context: &Context) -> Option<PlannedEvent> {
+pub(super) fn event(context: &Context) -> Option<Warning> {
     let (namespace, name) = (context.namespace, context.name);
     let own = models_of_spec(context.spec, name);
     let group = group_of(context.spec);
@@ -27,7 +27,7 @@ pub(super) fn event(context: &Context) -> Option<PlannedEvent> {
          headers cause the gateway to shadow one service. Reachable at its own address {namespace}/{name}; safe to ignore \
          if traffic splitting is planned"
     );
-    Some(PlannedEvent { type_: EventType::Warning, reason: MODEL_NAME_COLLISION, message })
+    Some(Warning { reason: MODEL_NAME_COLLISION, message })
 }
 
 /// A service with a route.

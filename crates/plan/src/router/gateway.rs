@@ -40,7 +40,7 @@ pub(crate) fn is_programmed(gateway: &Gateway) -> bool {
 }
 
 /// The URL scheme of a listener. Returns `None` for listeners that do not carry HTTP.
-pub(super) fn scheme(listener: &Listener) -> Option<&'static str> {
+pub(crate) fn scheme(listener: &Listener) -> Option<&'static str> {
     match listener.protocol.as_str() {
         "HTTP" => Some("http"),
         "HTTPS" | "TLS" => Some("https"),

@@ -75,7 +75,7 @@ pub(super) fn peers<'a>(context: &Context<'a>, group: &str) -> impl Iterator<Ite
 }
 
 fn own_backend(context: &Context) -> Backend {
-    match context.scheduler() {
+    match context.spec.scheduler() {
         None => Backend::Service(names::workload_service(context.name).into()),
         Some(scheduler) => match scheduler.external_pool() {
             Some(external) => Backend::Pool(external.into()),

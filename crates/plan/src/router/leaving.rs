@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 
 use longboat_api::{
-    foreign::httproute::HTTPRoute, labels::ROUTING_GROUP, v1alpha2::LLMInferenceServiceStatus,
+    foreign::httproute::HTTPRoute,
+    labels::{self, ROUTING_GROUP},
+    v1alpha2::LLMInferenceServiceStatus,
 };
 use longboat_key::Name;
 
@@ -21,8 +23,7 @@ pub(crate) fn pruned_route(context: &Context) -> Result<Option<HTTPRoute>, Strin
     let Some(live) = context.snapshot.http_routes.get(context.namespace, Name(&name)) else {
         return Ok(None);
     };
-    let group = live.metadata.labels.as_ref().and_then(|labels| labels.get(ROUTING_GROUP));
-    let Some(group) = group else { return Ok(None) };
+    let Some(group) = labels::value(&live.metadata, ROUTING_GROUP) else { return Ok(None) };
     let backends = |(name, peer): (&Name, &Peer)| {
         let name = name.as_deref();
         [peer.backend.name().to_owned(), names::pool(name), names::workload_service(name)]

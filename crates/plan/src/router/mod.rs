@@ -13,13 +13,9 @@ pub(crate) mod url;
 
 use longboat_api::reasons::event::MEMBER_DIVERGENCE;
 
-use crate::{
-    context::Context,
-    draft::Draft,
-    event::{EventType, PlannedEvent},
-    problem::Problem,
-    scheduler,
-};
+use longboat_compose::Warning;
+
+use crate::{context::Context, draft::Draft, problem::Problem, scheduler};
 
 /// Plans the router in the order in which it is written. Children that were planned before a problem stay planned.
 pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> {
@@ -36,7 +32,7 @@ pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> 
 }
 
 /// Returns an event about members that serve other models than this service, and therefore share no traffic with it.
-fn divergence(context: &Context) -> Option<PlannedEvent> {
+fn divergence(context: &Context) -> Option<Warning> {
     let message = group::split(context)?.divergence()?;
-    Some(PlannedEvent { type_: EventType::Warning, reason: MEMBER_DIVERGENCE, message })
+    Some(Warning { reason: MEMBER_DIVERGENCE, message })
 }

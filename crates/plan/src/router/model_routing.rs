@@ -174,13 +174,7 @@ fn enabled(context: &Context) -> bool {
 
 /// Whether a Gateway that the service names opts out of routing by model name.
 fn vetoed(context: &Context) -> bool {
-    let refs = context
-        .spec
-        .router
-        .iter()
-        .filter_map(|router| router.gateway.as_ref())
-        .flat_map(|gateway| &gateway.refs);
-    refs.into_iter().any(|reference| {
+    context.spec.gateway_refs().iter().any(|reference| {
         let namespace = if reference.namespace.is_empty() {
             context.namespace
         } else {

@@ -13,9 +13,8 @@ use crate::{context::Context, problem::Problem};
 /// Fails with a sentence about each missing Gateway or route. Checks in this order: the Gateways that the service names, the
 /// routes that it names, the Gateways of the managed route, the Gateways of the named routes.
 pub(crate) fn check(context: &Context) -> Result<(), Problem> {
-    let Some(router) = &context.spec.router else { return Ok(()) };
-    let gateway_refs = router.gateway.as_ref().map_or(&[][..], |gateway| &gateway.refs);
-    let route_refs = router.route.as_ref().map_or(&[][..], |route| route.refs());
+    let gateway_refs = context.spec.gateway_refs();
+    let route_refs = context.spec.route().map_or(&[][..], |route| route.refs());
     let managed = route::managed_spec(context);
 
     let needed = !gateway_refs.is_empty() || !route_refs.is_empty() || managed.is_some();

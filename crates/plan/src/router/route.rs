@@ -13,7 +13,7 @@ use crate::{context::Context, labels, names, peer::group_of, problem::Problem};
 
 /// The composed spec of the managed route. Returns `None` if the user brings routes, or wants none.
 pub(crate) fn managed_spec<'a>(context: &Context<'a>) -> Option<&'a HTTPRouteSpec> {
-    let route = context.spec.router.as_ref()?.route.as_ref()?;
+    let route = context.spec.route()?;
     if context.stopped() || !route.refs().is_empty() {
         return None;
     }
@@ -31,7 +31,7 @@ pub(super) fn plan(context: &Context) -> Result<Option<HTTPRoute>, Problem> {
     if !spec.hostnames.is_empty() {
         metadata.annotations = Some(labels::map([(ASKED_FOR, "hostnames")]));
     }
-    let managed_pool = context.scheduler().is_some_and(|scheduler| scheduler.external_pool().is_none());
+    let managed_pool = context.spec.scheduler().is_some_and(|scheduler| scheduler.external_pool().is_none());
     if managed_pool {
         let live = context.snapshot.http_routes.get(context.namespace, Name(&name));
         let migrated = pool_migration::is_due(live);
@@ -55,8 +55,7 @@ pub(super) fn plan(context: &Context) -> Result<Option<HTTPRoute>, Problem> {
 
 /// The routes that count: those that the user names, as observed, or else the managed route that the caller gives.
 pub(crate) fn in_play<'a>(context: &Context<'a>, managed: Option<&'a HTTPRoute>) -> Vec<&'a HTTPRoute> {
-    let refs =
-        context.spec.router.iter().filter_map(|router| router.route.as_ref()).flat_map(RouteSpec::refs);
+    let refs = context.spec.route().into_iter().flat_map(RouteSpec::refs);
     let named =
         refs.filter_map(|route| context.snapshot.http_routes.get(context.namespace, Name(&route.name)));
     named.chain(managed).collect()

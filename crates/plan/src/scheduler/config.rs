@@ -1,6 +1,7 @@
 //! Decides which configuration the picker gets.
 
 use k8s_openapi::api::core::v1::Container;
+use longboat_api::picker_config::{FORMER_VERSION, VERSION};
 use longboat_api::picker_plugins::{LORA_SCORER, PREFIX_PRODUCER, PREFIX_SCORER};
 use longboat_api::v1alpha2::SchedulerSpec;
 use serde_json::{Map, Value, json};
@@ -95,7 +96,7 @@ impl Shape {
     }
 
     fn of(context: &Context, spread: Spread) -> Self {
-        let adapters = context.spec.model.lora.as_ref().is_some_and(|lora| !lora.adapters.is_empty());
+        let adapters = !context.spec.adapters().is_empty();
         Self { disaggregated: context.spec.prefill.is_some(), adapters, spread }
     }
 }
@@ -145,7 +146,7 @@ fn default(shape: Shape) -> Value {
         })
         .collect();
     // Earlier defaults keep the version that they were written in, because another text would roll their pickers.
-    let version = if shape.spread == Spread::FewestRequests { "llm-d.ai/v1" } else { "llm-d.ai/v1alpha1" };
+    let version = if shape.spread == Spread::FewestRequests { VERSION } else { FORMER_VERSION };
     json!({
         "apiVersion": version,
         "kind": "EndpointPickerConfig",

@@ -13,7 +13,7 @@ use longboat_api::{
     reasons::event::SCHEDULER_CONFIG_KEPT,
     v1alpha2::SchedulerSpec,
 };
-use longboat_compose::version;
+use longboat_compose::{Warning, version};
 use longboat_key::Name;
 
 use super::{
@@ -23,7 +23,6 @@ use super::{
 use crate::{
     context::Context,
     draft::Draft,
-    event::{EventType, PlannedEvent},
     flags, labels, names, selector, tracing,
     workload::{pod_spec::MAIN, security},
 };
@@ -35,7 +34,7 @@ const LEADER_ELECTION: &str = "ha-enable-leader-election";
 pub(super) fn plan(
     context: &Context,
     scheduler: &SchedulerSpec,
-    account: Option<&ServiceAccount>,
+    account: &ServiceAccount,
     draft: &mut Draft,
 ) -> Result<(), String> {
     let name = names::scheduler(context.name);
@@ -106,9 +105,8 @@ pub(super) fn plan(
 }
 
 /// Returns a warning that a picker keeps its configuration, which may not suit its service.
-fn kept(context: &Context) -> PlannedEvent {
-    PlannedEvent {
-        type_: EventType::Warning,
+fn kept(context: &Context) -> Warning {
+    Warning {
         reason: SCHEDULER_CONFIG_KEPT,
         message: format!(
             "The picker of {} keeps its current configuration, which is not the default for this service. \

@@ -8,7 +8,7 @@ mod network_policy;
 mod plugin_list;
 pub(crate) mod pool;
 mod precise_prefix;
-mod rbac;
+pub(crate) mod rbac;
 pub(crate) mod service;
 mod service_account;
 pub(crate) mod sharing;
@@ -24,43 +24,26 @@ use k8s_openapi::api::apps::v1::Deployment;
 use longboat_api::{
     picker_plugins::PRECISE_SCORER, reasons::event::DEPRECATED_PLUGIN, v1alpha2::SchedulerSpec,
 };
+use longboat_compose::Warning;
 pub use longboat_compose::version::VersionError;
-use longboat_key::Name;
 use serde_json::Value;
 
-use crate::{
-    context::Context,
-    draft::Draft,
-    event::{EventType, PlannedEvent},
-    flags,
-    problem::Problem,
-};
+use crate::{context::Context, draft::Draft, flags, problem::Problem};
 
 /// Plans the scheduler in the order in which it is written, if this controller runs the scheduler.
 pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> {
     let Some(scheduler) = context.managed_scheduler() else { return Ok(()) };
-    let account = service_account::plan(context, scheduler).map_err(|error| {
-        Problem::scheduler(format!("failed to create expected scheduler service account: {error}"))
-    })?;
-    let account_name = account.name().to_owned();
     // The storage credentials come from the managed account, or from the user's.
-    let holder = match account {
-        service_account::Account::Managed(account) => {
-            draft.add(context, account.as_ref().clone()).map_err(Problem::scheduler)?;
-            Some(*account)
-        }
-        service_account::Account::Existing(name) => {
-            context.snapshot.service_accounts.get(context.namespace, Name(&name)).cloned()
-        }
-    };
+    let account = service_account::plan(context, scheduler, draft).map_err(Problem::scheduler)?;
+    let account_name = account.metadata.name.clone().unwrap_or_default();
     if context.snapshot.capabilities.cluster_scope {
         draft.add(context, rbac::auth_binding(context, &account_name)).map_err(Problem::scheduler)?;
     }
     draft.add(context, rbac::role(context)).map_err(Problem::scheduler)?;
     draft.add(context, rbac::role_binding(context, &account_name)).map_err(Problem::scheduler)?;
     draft.events.extend(deprecated_plugin(context, scheduler));
-    tokenizer::plan(context, scheduler, holder.as_ref(), draft).map_err(Problem::scheduler)?;
-    deployment::plan(context, scheduler, holder.as_ref(), draft).map_err(Problem::scheduler)?;
+    tokenizer::plan(context, scheduler, &account, draft).map_err(Problem::scheduler)?;
+    deployment::plan(context, scheduler, &account, draft).map_err(Problem::scheduler)?;
     draft.add(context, service::plan(context, scheduler)).map_err(Problem::scheduler)?;
     network_policy::plan(context, scheduler, draft).map_err(Problem::scheduler)?;
     pool::plan(context, scheduler, draft).map_err(Problem::scheduler)
@@ -84,10 +67,9 @@ pub(crate) fn prefill_threshold(picker: &Deployment) -> usize {
 
 /// Returns a warning about the scorer that newer pickers lack. The controller rewrites it for them, but will not support that
 /// for ever.
-fn deprecated_plugin(context: &Context, scheduler: &SchedulerSpec) -> Option<PlannedEvent> {
+fn deprecated_plugin(context: &Context, scheduler: &SchedulerSpec) -> Option<Warning> {
     let scorer = PRECISE_SCORER;
-    config::lists(scheduler, scorer).then(|| PlannedEvent {
-        type_: EventType::Warning,
+    config::lists(scheduler, scorer).then(|| Warning {
         reason: DEPRECATED_PLUGIN,
         message: format!(
             "LLMInferenceService \"{}\" uses {scorer} in config.inline. Update config.inline to use token-producer, \

@@ -11,13 +11,11 @@ use k8s_openapi::{
 };
 use longboat_api::{
     labels::{NAMESPACE_NAME, component},
+    shared_picker::EXT_PROC_PORT,
     v1alpha2::SchedulerSpec,
 };
 
 use crate::{context::Context, draft::Draft, labels, names};
-
-/// The name of the container port on which the picker serves ext_proc.
-const EXT_PROC: &str = "grpc";
 
 /// Adds a policy that lets only pods of the platform's `pickerClients` namespaces call ext_proc, if the platform names some.
 /// Metrics, health checks and KV events stay open to everybody, so the policy lists all other ports of the pod.
@@ -29,7 +27,7 @@ pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec, draft: &mut Dra
     let containers = scheduler.template.iter().flat_map(|pod| &pod.containers);
     let (ext_proc, others): (Vec<_>, Vec<_>) = containers
         .flat_map(|container| container.ports.iter().flatten())
-        .partition(|port| port.name.as_deref() == Some(EXT_PROC));
+        .partition(|port| port.name.as_deref() == Some(EXT_PROC_PORT));
     let ports = |ports: Vec<&k8s_openapi::api::core::v1::ContainerPort>| {
         let numbers = ports.into_iter().map(|port| NetworkPolicyPort {
             port: Some(IntOrString::Int(port.container_port)),

@@ -4,28 +4,29 @@ use k8s_openapi::{
     api::rbac::v1::{ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use longboat_api::{groups, labels::component};
+use longboat_api::{groups, labels::component, names::TOKEN_REVIEWER};
 use longboat_key::{Name, Namespace};
 
 use crate::{context::Context, labels, names};
 
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
+/// The verbs of those who only read.
+pub(crate) const READ: [&str; 3] = ["get", "list", "watch"];
 
 /// Allows to read the objects by which the picker routes, and to use leases for leader election.
 pub(super) fn role(context: &Context) -> Role {
-    let read = ["get", "list", "watch"];
     Role {
         metadata: metadata(context, names::scheduler_role(context.name)),
         rules: Some(vec![
-            rule(&[""], &["pods"], &read),
+            rule(&[""], &["pods"], &READ),
             rule(
                 &[groups::POOL, groups::OLD_POOL],
                 &["inferencepools", "inferenceobjectives", "inferencemodels"],
-                &read,
+                &READ,
             ),
-            rule(&[groups::OLD_POOL], &["inferencemodelrewrites", "inferencepoolimports"], &read),
-            rule(&["llm-d.ai"], &["inferenceobjectives", "inferencemodelrewrites"], &read),
-            rule(&["discovery.k8s.io"], &["endpointslices"], &read),
+            rule(&[groups::OLD_POOL], &["inferencemodelrewrites", "inferencepoolimports"], &READ),
+            rule(&[groups::PICKER[1]], &["inferenceobjectives", "inferencemodelrewrites"], &READ),
+            rule(&["discovery.k8s.io"], &["endpointslices"], &READ),
             rule(
                 &["coordination.k8s.io"],
                 &["leases"],
@@ -53,7 +54,7 @@ pub(super) fn auth_binding(context: &Context, account: &str) -> ClusterRoleBindi
             labels: Some(labels::of(component::SCHEDULER, context.name)),
             ..ObjectMeta::default()
         },
-        role_ref: role_ref("ClusterRole", "system:auth-delegator"),
+        role_ref: role_ref("ClusterRole", TOKEN_REVIEWER),
         subjects: Some(vec![subject(context, account)]),
     }
 }
@@ -74,7 +75,7 @@ fn metadata(context: &Context, name: String) -> ObjectMeta {
     context.child_metadata(name, labels::of(component::SCHEDULER, context.name))
 }
 
-fn rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> PolicyRule {
+pub(crate) fn rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> PolicyRule {
     let owned = |list: &[&str]| list.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
     PolicyRule {
         api_groups: Some(owned(groups)),
@@ -84,11 +85,11 @@ fn rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> PolicyRule {
     }
 }
 
-fn role_ref(kind: &str, name: &str) -> RoleRef {
+pub(crate) fn role_ref(kind: &str, name: &str) -> RoleRef {
     RoleRef { api_group: RBAC_GROUP.into(), kind: kind.into(), name: name.into() }
 }
 
-fn subject(context: &Context, account: &str) -> Subject {
+pub(crate) fn subject(context: &Context, account: &str) -> Subject {
     Subject {
         api_group: None,
         kind: "ServiceAccount".into(),

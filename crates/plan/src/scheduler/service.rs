@@ -6,13 +6,13 @@ use k8s_openapi::{
     api::core::v1::{Service, ServicePort, ServiceSpec},
     apimachinery::pkg::util::intstr::IntOrString,
 };
-use longboat_api::{labels::component, v1alpha2::SchedulerSpec};
+use longboat_api::{labels::component, shared_picker::EXT_PROC_PORT, v1alpha2::SchedulerSpec};
 use longboat_key::Name;
 
 use crate::{context::Context, labels, names};
 
 /// The names of container ports that the Service publishes.
-const PORTS: [&str; 4] = ["grpc", "grpc-health", "metrics", "zmq"];
+const PORTS: [&str; 4] = [EXT_PROC_PORT, "grpc-health", "metrics", "zmq"];
 
 /// Publishes the named ports of the picker's containers, sorted by name.
 pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec) -> Service {
@@ -46,7 +46,7 @@ pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec) -> Service {
 /// The name of the Service: the one in the managed pool's spec, or the default name.
 pub(crate) fn name(context: &Context) -> String {
     let in_pool = || {
-        let scheduler = context.scheduler().filter(|scheduler| scheduler.external_pool().is_none())?;
+        let scheduler = context.spec.scheduler().filter(|scheduler| scheduler.external_pool().is_none())?;
         let name = &scheduler.pool.as_ref()?.spec.as_ref()?.endpoint_picker_ref.name;
         Some(name.clone()).filter(|name| !name.is_empty())
     };
@@ -56,7 +56,7 @@ pub(crate) fn name(context: &Context) -> String {
 /// The picker's DNS name for the certificate, which the picker shares with the model server. The picker may be the one of the
 /// managed pool or of the user's pool.
 pub(crate) fn dns_name(context: &Context) -> Option<String> {
-    let scheduler = context.scheduler()?;
+    let scheduler = context.spec.scheduler()?;
     let service = if let Some(pool) = scheduler.external_pool() {
         let pool = context.snapshot.inference_pools.get(context.namespace, Name(pool))?;
         pool.spec.endpoint_picker_ref.name.clone()

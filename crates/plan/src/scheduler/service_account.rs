@@ -4,44 +4,29 @@ use k8s_openapi::{api::core::v1::ServiceAccount, apimachinery::pkg::apis::meta::
 use longboat_api::{labels::component, v1alpha2::SchedulerSpec};
 use longboat_key::Name;
 
-use crate::{context::Context, labels, names};
+use crate::{context::Context, draft::Draft, labels, names};
 
-/// Who manages the account.
-pub(super) enum Account {
-    /// The controller.
-    Managed(Box<ServiceAccount>),
-    /// The user.
-    Existing(String),
-}
-
-// === impl Account ===
-
-impl Account {
-    pub(super) fn name(&self) -> &str {
-        match self {
-            Self::Managed(account) => account.metadata.name.as_deref().unwrap_or_default(),
-            Self::Existing(name) => name,
-        }
-    }
-}
-
-/// Returns the managed account, unless the template names another one, which must exist.
+/// Adds the managed account to the plan and returns it, unless the template names another one, which must exist.
 ///
 /// Pull secrets come from the account of the model server, or from `default`: if the pods can pull one image of the service,
 /// they should be able to pull the other.
-pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec) -> Result<Account, String> {
+pub(super) fn plan(
+    context: &Context,
+    scheduler: &SchedulerSpec,
+    draft: &mut Draft,
+) -> Result<ServiceAccount, String> {
     let accounts = &context.snapshot.service_accounts;
     let managed = names::scheduler_account(context.name);
     let template = scheduler.template.as_ref();
     let named = template.and_then(|pod| pod.service_account_name.as_deref()).filter(|name| !name.is_empty());
     if let Some(name) = named.filter(|name| *name != managed) {
-        return match accounts.get(context.namespace, Name(name)) {
-            Some(_) => Ok(Account::Existing(name.to_owned())),
-            None => Err(format!(
-                "failed to fetch existing scheduler service account {}/{name}: ServiceAccount \"{name}\" not found",
+        return accounts.get(context.namespace, Name(name)).cloned().ok_or_else(|| {
+            format!(
+                "failed to create expected scheduler service account: failed to fetch existing scheduler service account \
+                 {}/{name}: ServiceAccount \"{name}\" not found",
                 context.namespace
-            )),
-        };
+            )
+        });
     }
     let of_workload =
         context.spec.workload.template.as_ref().and_then(|pod| pod.service_account_name.as_deref());
@@ -56,10 +41,12 @@ pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec) -> Result<Accou
         annotations,
         ..context.child_metadata(managed, labels::of(component::SCHEDULER, context.name))
     };
-    Ok(Account::Managed(Box::new(ServiceAccount {
+    let account = ServiceAccount {
         metadata,
         secrets: source.and_then(|account| account.secrets.clone()),
         image_pull_secrets: source.and_then(|account| account.image_pull_secrets.clone()),
         ..ServiceAccount::default()
-    })))
+    };
+    draft.add(context, account.clone())?;
+    Ok(account)
 }

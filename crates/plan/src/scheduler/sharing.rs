@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::PodSpec, discovery::v1::EndpointSlice};
 use longboat_api::{
+    labels::value,
     picker_choice::PickerChoice,
     shared_picker::{
         LIMIT, NEEDS_POD, OWN, PICKER, PROBLEM, SERVICE, SHARED, annotation, is_ready, slice_name,
@@ -23,7 +24,7 @@ use crate::{context::Context, names, workload::pod_spec::MAIN};
 /// Sets the replicas and the label of the picker's Deployment.
 pub(super) fn apply(context: &Context, service: String, live: Option<&Deployment>, picker: &mut Deployment) {
     let Some(spec) = &mut picker.spec else { return };
-    let mark = live.and_then(mark);
+    let mark = live.and_then(|live| value(&live.metadata, PICKER));
     let live_spec = live.and_then(|live| live.spec.as_ref());
     let live_replicas = live_spec.and_then(|spec| spec.replicas);
     let is_shared = mark == Some(SHARED);
@@ -78,10 +79,6 @@ fn slice<'a>(context: &Context<'a>) -> Option<&'a EndpointSlice> {
     context.snapshot.endpoint_slices.get(context.namespace, Name(&name))
 }
 
-fn mark(picker: &Deployment) -> Option<&str> {
-    picker.metadata.labels.as_ref()?.get(PICKER).map(String::as_str)
-}
-
 /// Whether pods of the Deployment pick, and go on to do so: the status is that of the present number of replicas.
 fn has_own_pods(picker: &Deployment) -> bool {
     let wanted = picker.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
@@ -112,7 +109,7 @@ pub(crate) fn sharing(context: &Context, picker: &Deployment) -> Option<Sharing>
     {
         return Some(Sharing::Own { need: format!("the image {image}, which is not the platform's") });
     }
-    if mark(picker) != Some(SHARED) {
+    if value(&picker.metadata, PICKER) != Some(SHARED) {
         return None;
     }
     let slice = slice(context);

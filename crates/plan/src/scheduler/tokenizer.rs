@@ -3,7 +3,7 @@
 use k8s_openapi::{
     api::{
         apps::v1::{Deployment, DeploymentSpec},
-        core::v1::{EnvVar, PodSpec, PodTemplateSpec, Service, ServiceAccount, ServicePort, ServiceSpec},
+        core::v1::{PodSpec, PodTemplateSpec, Service, ServiceAccount, ServicePort, ServiceSpec},
     },
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
 };
@@ -12,14 +12,14 @@ use longboat_api::{
     picker_plugins::{PRECISE_SCORER, TOKEN_PRODUCER},
     v1alpha2::SchedulerSpec,
 };
+use longboat_compose::Warning;
 use longboat_key::Name;
 
 use super::config;
 use crate::{
     context::Context,
     draft::Draft,
-    event::PlannedEvent,
-    labels, names, selector,
+    env, labels, names, selector,
     workload::{
         pod_spec::MAIN,
         security,
@@ -56,7 +56,7 @@ pub(super) fn url(context: &Context) -> String {
 pub(super) fn plan(
     context: &Context,
     scheduler: &SchedulerSpec,
-    account: Option<&ServiceAccount>,
+    account: &ServiceAccount,
     draft: &mut Draft,
 ) -> Result<(), String> {
     if !is_wanted(context) {
@@ -75,7 +75,7 @@ pub(super) fn plan(
         context.snapshot.deployments.get(context.namespace, Name(&name)).and_then(|live| live.spec.as_ref());
     let mut pod = template.clone();
     let mut attachment =
-        Attachment::of_model(context, account, live.and_then(|spec| spec.template.spec.as_ref()));
+        Attachment::of_model(context, Some(account), live.and_then(|spec| spec.template.spec.as_ref()));
     attachment.path = MODEL;
     draft.events.extend(attach(&mut pod, &attachment)?);
     security::restrict(context, &mut pod);
@@ -117,27 +117,23 @@ pub(super) fn plan(
 pub(super) fn attach_sidecar(
     context: &Context,
     pod: &mut PodSpec,
-    account: Option<&ServiceAccount>,
+    account: &ServiceAccount,
     live: Option<&PodSpec>,
-) -> Result<Vec<PlannedEvent>, String> {
+) -> Result<Vec<Warning>, String> {
     if !pod.containers.iter().any(|container| container.name == SIDECAR) {
         return Ok(Vec::new());
     }
-    let mut attachment = Attachment::of_model(context, account, live);
+    let mut attachment = Attachment::of_model(context, Some(account), live);
     (attachment.container, attachment.path) = (SIDECAR, MODEL);
     let events = attach(pod, &attachment)?;
     let initializers = pod.init_containers.iter_mut().flatten();
     for container in initializers.filter(|container| container.name == storage::INITIALIZER) {
-        let env = container.env.get_or_insert_default();
-        if !env.iter().any(|variable| variable.name == "STORAGE_ALLOW_PATTERNS") {
-            let value = Some(PATTERNS.to_owned());
-            env.push(EnvVar { name: "STORAGE_ALLOW_PATTERNS".into(), value, value_from: None });
-        }
+        env::add(container, env::literal("STORAGE_ALLOW_PATTERNS", PATTERNS));
     }
     Ok(events)
 }
 
-fn attach(pod: &mut PodSpec, attachment: &Attachment) -> Result<Vec<PlannedEvent>, String> {
+fn attach(pod: &mut PodSpec, attachment: &Attachment) -> Result<Vec<Warning>, String> {
     storage::attach(pod, attachment).map_err(|error| {
         format!("failed to attach model artifacts to the tokenizer's {MAIN} container: {error}")
     })

@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use longboat_api::{
     labels,
+    picker_config::{FORMER_VERSION, OLDEST_VERSION},
     picker_plugins::{self, PRECISE_SCORER, PREFIX_SCORER},
 };
 use longboat_compose::version::{Version, VersionError};
@@ -114,17 +115,7 @@ pub(super) fn apply(pod: &mut PodSpec, version: &str, tokenizer: Option<&str>) -
         move_scrape_flags(pod, &mut config)?;
     }
 
-    // Flags before the text may have been removed, and the tokenizer container too, so the text may be at another position.
-    let text = yaml::to_yaml(&Value::Object(config));
-    let place =
-        pod.containers.iter_mut().find(|candidate| candidate.name == container).and_then(|container| {
-            let args = container.args.as_mut()?;
-            let at = flags::config_text_position(args).unwrap_or(arg);
-            args.get_mut(at)
-        });
-    if let Some(place) = place {
-        *place = text;
-    }
+    put_config(pod, &container, arg, config);
     Ok(())
 }
 
@@ -136,11 +127,7 @@ pub(super) fn use_sidecar(pod: &mut PodSpec) {
         return;
     }
     precise_prefix::use_socket(&mut config);
-    let text = yaml::to_yaml(&Value::Object(config));
-    let place = pod.containers.iter_mut().find(|candidate| candidate.name == container);
-    if let Some(place) = place.and_then(|container| container.args.as_mut()?.get_mut(arg)) {
-        *place = text;
-    }
+    put_config(pod, &container, arg, config);
 }
 
 /// Returns the container with the configuration text, the position of the text in its arguments, and the parsed text.
@@ -150,6 +137,18 @@ fn find_config(pod: &PodSpec) -> Option<(String, usize, Map<String, Value>)> {
         let at = flags::config_text_position(args)?;
         Some((container.name.clone(), at, Map::clone(&config_text::parse(&args[at]))))
     })
+}
+
+/// Writes the configuration back to where [`find_config`] found it. Flags before the text may have been removed, and the tokenizer
+/// container too, so the text may be at another position.
+fn put_config(pod: &mut PodSpec, container: &str, arg: usize, config: Map<String, Value>) {
+    let container = pod.containers.iter_mut().find(|candidate| candidate.name == container);
+    if let Some(args) = container.and_then(|container| container.args.as_mut())
+        && let at = flags::config_text_position(args).unwrap_or(arg)
+        && let Some(place) = args.get_mut(at)
+    {
+        *place = yaml::to_yaml(&Value::Object(config));
+    }
 }
 
 fn refuse_flags_without_config(pod: &PodSpec, version: Version) -> Result<(), TransformError> {
@@ -264,8 +263,8 @@ fn to_0_9(pod: &mut PodSpec, config: &mut Map<String, Value>) {
     if !has_plugin(config, &[PRECISE_SCORER]) {
         pod.containers.retain(|container| container.name != "tokenizer");
     }
-    if config.get("apiVersion").and_then(Value::as_str) == Some("inference.networking.x-k8s.io/v1alpha1") {
-        config.insert("apiVersion".into(), "llm-d.ai/v1alpha1".into());
+    if config.get("apiVersion").and_then(Value::as_str) == Some(OLDEST_VERSION) {
+        config.insert("apiVersion".into(), FORMER_VERSION.into());
     }
 }
 

@@ -2,7 +2,8 @@
 
 use longboat_api::{
     foreign::httproute::HTTPRoute,
-    v1alpha2::{Address, LLMInferenceServiceStatus, ModelReference, ObjectReference, ServiceAddress},
+    groups,
+    v1alpha2::{LLMInferenceServiceStatus, ModelReference, ObjectReference, ServiceAddress},
 };
 
 use super::context::StatusContext;
@@ -20,15 +21,13 @@ pub(super) fn report(
     status: &mut LLMInferenceServiceStatus,
 ) -> Result<(), String> {
     let context = &reconciled.context;
-    let has_route = context.spec.router.as_ref().is_some_and(|router| router.route.is_some());
-    if !has_route {
+    if context.spec.route().is_none() {
         let scheme = if context.tls() { "https" } else { "http" };
         let service = names::workload_service(context.name);
         let url =
             format!("{scheme}://{service}.{}.svc.{}", context.namespace, context.snapshot.cluster_domain);
-        let address = Address { url: Some(url), ..Address::default() };
         status.url = None;
-        status.addresses = vec![ServiceAddress { address, ..ServiceAddress::default() }];
+        status.addresses = vec![ServiceAddress { url: Some(url), ..ServiceAddress::default() }];
         return Ok(());
     }
     let mut found = url::discover(context, routes)?;
@@ -45,25 +44,22 @@ pub(super) fn report(
 
 fn address(context: &Context, entry: &GatewayUrl) -> ServiceAddress {
     ServiceAddress {
-        address: Address {
-            name: Some(entry.kind(&context.snapshot.cluster_domain)),
-            url: Some(entry.url.clone()),
-            ..Address::default()
-        },
+        name: Some(entry.kind(&context.snapshot.cluster_domain)),
+        url: Some(entry.url.clone()),
         origin: Some(ObjectReference {
-            group: "gateway.networking.k8s.io".into(),
+            group: groups::GATEWAY.into(),
             kind: "Gateway".into(),
             name: entry.gateway.name.as_deref().into(),
             namespace: Some(entry.gateway.namespace.as_deref().into()),
         }),
         models: models(context, entry.is_model_routing()),
+        ..ServiceAddress::default()
     }
 }
 
 /// If a header chooses the model, only the full names are unambiguous. Otherwise the server knows the short names too.
 fn models(context: &Context, full_names_only: bool) -> Vec<ModelReference> {
-    let adapters = context.spec.model.lora.iter().flat_map(|lora| &lora.adapters);
-    let adapters = adapters.filter_map(|adapter| adapter.name.as_deref());
+    let adapters = context.spec.adapters().iter().filter_map(|adapter| adapter.name.as_deref());
     let names = std::iter::once(context.model_name()).chain(adapters);
     names
         .flat_map(|name| {

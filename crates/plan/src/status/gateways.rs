@@ -18,7 +18,7 @@ pub(super) fn report(
     gateways: &BTreeMap<Key, &Gateway>,
     conditions: &mut Conditions,
 ) {
-    if !names_gateways(reconciled) {
+    if reconciled.context.spec.gateway_refs().is_empty() {
         conditions.clear(types::GATEWAYS_READY);
         return;
     }
@@ -27,20 +27,11 @@ pub(super) fn report(
         .filter(|(_, gateway)| !is_programmed(gateway))
         .map(|(Key { namespace, name }, _)| format!("{namespace}/{name}"))
         .collect();
-    if waiting.is_empty() {
-        conditions.mark_true(types::GATEWAYS_READY);
-    } else {
-        let message = format!("The following Gateways are not ready: [{}]", waiting.join(" "));
-        conditions.mark_false(types::GATEWAYS_READY, GATEWAYS_NOT_READY, &message);
-    }
+    let message = format!("The following Gateways are not ready: [{}]", waiting.join(" "));
+    conditions.mark(types::GATEWAYS_READY, (!waiting.is_empty()).then_some((GATEWAYS_NOT_READY, message)));
 }
 
 /// Clears the condition, because this reconcile knows nothing about the Gateways.
 pub(super) fn forget(conditions: &mut Conditions) {
     conditions.clear(types::GATEWAYS_READY);
-}
-
-fn names_gateways(reconciled: &StatusContext) -> bool {
-    let router = reconciled.context.spec.router.as_ref();
-    router.and_then(|router| router.gateway.as_ref()).is_some_and(|gateway| !gateway.refs.is_empty())
 }

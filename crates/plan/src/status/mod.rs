@@ -117,11 +117,8 @@ pub fn status(
 }
 
 fn presets(outcome: &compose::Outcome, status: &mut LLMInferenceServiceStatus, conditions: &mut Conditions) {
-    match outcome.status {
-        "True" => conditions.mark_true(types::PRESETS_COMBINED),
-        "False" => conditions.mark_false(types::PRESETS_COMBINED, outcome.reason, &outcome.message),
-        _ => conditions.mark_unknown(types::PRESETS_COMBINED, outcome.reason, &outcome.message),
-    }
+    let problem = (!outcome.reason.is_empty()).then_some((outcome.reason, &outcome.message));
+    conditions.mark(types::PRESETS_COMBINED, problem);
     match &outcome.applied {
         compose::AppliedConfigs::Keep => {}
         compose::AppliedConfigs::Clear => status.applied_configs.clear(),

@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use longboat_api::{
     conditions::{Conditions, types},
     foreign::{gateway::Gateway, inferencepool::InferencePool, inferencepool_x},
+    groups,
     reasons::condition::{INFERENCE_POOL_FETCH_ERROR, INFERENCE_POOL_NOT_READY, WAITING_FOR_GATEWAY},
     v1alpha2::{LLMInferenceServiceStatus, ObjectReference, SchedulerStatus},
 };
@@ -30,17 +31,14 @@ pub(super) fn report(
     conditions: &mut Conditions,
 ) -> bool {
     let context = &reconciled.context;
-    let Some(scheduler) = context.scheduler() else {
+    let Some(scheduler) = context.spec.scheduler() else {
         conditions.clear(types::INFERENCE_POOL_READY);
         if let Some(router) = &mut status.router {
             router.scheduler = None;
         }
         return true;
     };
-    let name = match scheduler.external_pool() {
-        Some(name) => name.to_owned(),
-        None => names::pool(context.name),
-    };
+    let name = scheduler.external_pool().map_or_else(|| names::pool(context.name), ToOwned::to_owned);
     let verdict = if scheduler.external_pool().is_some() {
         let Some(pool) = context.snapshot.inference_pools.get(context.namespace, Name(&name)) else {
             let message = no_external_pool(context.namespace, Name(&name));
@@ -51,17 +49,14 @@ pub(super) fn report(
     } else {
         managed(reconciled, &name, gateways)
     };
-    match verdict {
-        None => conditions.mark_true(types::INFERENCE_POOL_READY),
-        Some((reason, message)) => conditions.mark_false(types::INFERENCE_POOL_READY, reason, &message),
-    }
+    conditions.mark(types::INFERENCE_POOL_READY, verdict);
     if let Some(router) = &mut status.router {
         let reference = |group: &str, kind: &str, name: String| {
             let namespace = Some(context.namespace.into());
             Some(ObjectReference { group: group.into(), kind: kind.into(), name, namespace })
         };
         router.scheduler = Some(SchedulerStatus {
-            inference_pool: reference("inference.networking.k8s.io", "InferencePool", name),
+            inference_pool: reference(groups::POOL, "InferencePool", name),
             service: reference("", "Service", scheduler::service::name(context)),
         });
     }
@@ -83,7 +78,7 @@ fn no_managed_pool(namespace: Namespace<&str>, name: Name<&str>) -> String {
 /// the pool exists.
 pub(super) fn keep_condition(reconciled: &StatusContext, conditions: &mut Conditions) {
     let context = &reconciled.context;
-    let Some(scheduler) = context.scheduler() else {
+    let Some(scheduler) = context.spec.scheduler() else {
         conditions.clear(types::INFERENCE_POOL_READY);
         return;
     };

@@ -13,7 +13,7 @@ use longboat_api::{
 use longboat_key::{Key, Name, Namespace};
 
 use super::context::StatusContext;
-use crate::{names, workload::Half};
+use crate::{names, router::gateway::scheme, workload::Half};
 
 /// What is attached to one Gateway.
 #[derive(Default)]
@@ -29,8 +29,7 @@ pub(super) fn router(
     status: &mut LLMInferenceServiceStatus,
 ) {
     let context = &reconciled.context;
-    let spec = context.spec.router.as_ref();
-    if spec.is_none_or(|spec| spec.route.is_none() && spec.scheduler.is_none()) {
+    if context.spec.route().is_none() && context.spec.scheduler().is_none() {
         status.router = None;
         return;
     }
@@ -45,7 +44,13 @@ pub(super) fn router(
             let names = parent.section_name.clone().map_or_else(of_gateway, |name| vec![name]);
             let attached = gateways.entry(Key::new(within, gateway)).or_default();
             attached.listeners.extend(names);
-            attached.routes.insert(name.clone(), reference("HTTPRoute", namespace, Name(&name)));
+            let reference = ObjectReference {
+                group: groups::GATEWAY.into(),
+                kind: "HTTPRoute".into(),
+                name: name.clone(),
+                namespace: Some(namespace.into()),
+            };
+            attached.routes.insert(name.clone(), reference);
         }
     }
     let previous = status.router.take().unwrap_or_default();
@@ -53,7 +58,10 @@ pub(super) fn router(
         gateways: gateways
             .into_iter()
             .map(|(Key { namespace, name }, attached)| GatewayStatusReference {
-                reference: reference("Gateway", namespace.as_deref(), name.as_deref()),
+                group: groups::GATEWAY.into(),
+                kind: "Gateway".into(),
+                name: name.as_deref().into(),
+                namespace: Some(namespace.as_deref().into()),
                 listeners: attached.listeners.into_iter().collect(),
                 http_routes: attached.routes.into_values().collect(),
             })
@@ -66,15 +74,18 @@ pub(super) fn router(
 /// Reports the workloads with their ready replicas, and the Service.
 pub(super) fn workloads(reconciled: &StatusContext, status: &mut LLMInferenceServiceStatus) {
     let context = &reconciled.context;
+    let scaled = |group: &str, kind: &str, name: String, ready: Option<i32>| {
+        Some(ScaledReference {
+            api_group: Some(group.into()),
+            kind: kind.into(),
+            name,
+            ready_replicas: Some(ready.unwrap_or_default()),
+        })
+    };
     let deployment = |name: String| {
         let observed = reconciled.applied.deployment(&name).and_then(|deployment| deployment.status.as_ref());
-        let available = observed.and_then(|status| status.available_replicas).unwrap_or_default();
-        Some(ScaledReference {
-            api_group: Some("apps".into()),
-            kind: "Deployment".into(),
-            name,
-            ready_replicas: Some(available),
-        })
+        let available = observed.and_then(|status| status.available_replicas);
+        scaled("apps", "Deployment", name, available)
     };
     let workload = |half: Half| {
         if !half.is_group() {
@@ -82,13 +93,8 @@ pub(super) fn workloads(reconciled: &StatusContext, status: &mut LLMInferenceSer
         }
         let name = half.group_name(context.name);
         let observed = reconciled.applied.leader_worker_set(&name).and_then(|set| set.status.as_ref());
-        let ready = observed.and_then(|status| status.ready_replicas).unwrap_or_default();
-        Some(ScaledReference {
-            api_group: Some("leaderworkerset.x-k8s.io".into()),
-            kind: "LeaderWorkerSet".into(),
-            name,
-            ready_replicas: Some(ready),
-        })
+        let ready = observed.and_then(|status| status.ready_replicas);
+        scaled("leaderworkerset.x-k8s.io", "LeaderWorkerSet", name, ready)
     };
     status.workloads = Some(WorkloadsStatus {
         primary: workload(Half::main(context.spec)),
@@ -105,15 +111,6 @@ pub(super) fn workloads(reconciled: &StatusContext, status: &mut LLMInferenceSer
 /// The listeners of a route that names none: all listeners for HTTP.
 fn listeners(gateway: Option<&Gateway>) -> Vec<String> {
     let all = gateway.into_iter().flat_map(|gateway| &gateway.spec.listeners);
-    let for_http = all.filter(|listener| matches!(listener.protocol.as_str(), "HTTP" | "HTTPS" | "TLS"));
+    let for_http = all.filter(|listener| scheme(listener).is_some());
     for_http.map(|listener| listener.name.clone()).collect()
-}
-
-fn reference(kind: &str, namespace: Namespace<&str>, name: Name<&str>) -> ObjectReference {
-    ObjectReference {
-        group: groups::GATEWAY.into(),
-        kind: kind.into(),
-        name: name.into(),
-        namespace: Some(namespace.into()),
-    }
 }

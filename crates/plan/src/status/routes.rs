@@ -4,7 +4,6 @@ use longboat_api::{
     conditions::{Conditions, types},
     foreign::httproute::HTTPRoute,
     reasons::condition::{HTTP_ROUTES_NOT_READY, REFS_INVALID},
-    v1alpha2::RouteSpec,
 };
 use longboat_key::Namespace;
 
@@ -37,33 +36,23 @@ pub(super) fn report(reconciled: &StatusContext, routes: &[&HTTPRoute], conditio
             Some(format!("{namespace}/{}: {objection}", route.metadata.name.as_deref().unwrap_or_default()))
         })
         .collect();
-    if objections.is_empty() {
-        conditions.mark_true(types::HTTP_ROUTES_READY);
-    } else {
-        let message = format!("The following HTTPRoutes are not ready: [{}]", objections.join(" "));
-        conditions.mark_false(types::HTTP_ROUTES_READY, HTTP_ROUTES_NOT_READY, &message);
-    }
+    let message = format!("The following HTTPRoutes are not ready: [{}]", objections.join(" "));
+    let objection = (!objections.is_empty()).then_some((HTTP_ROUTES_NOT_READY, message));
+    conditions.mark(types::HTTP_ROUTES_READY, objection);
 }
 
 /// Clears the condition if this reconcile knows nothing about the routes.
 pub(super) fn forget(reconciled: &StatusContext, conditions: &mut Conditions) {
-    let refs = reconciled
-        .context
-        .spec
-        .router
-        .iter()
-        .filter_map(|router| router.route.as_ref())
-        .flat_map(RouteSpec::refs);
+    let names_routes = reconciled.context.spec.route().is_some_and(|route| !route.refs().is_empty());
     // A missing reference was reported by an earlier reconcile. This reconcile found every reference, or reports the missing
     // one again.
     let is_reference =
         conditions.get(types::HTTP_ROUTES_READY).is_some_and(|found| found.reason == REFS_INVALID);
-    if refs.count() > 0 || !has_route(reconciled) || is_reference {
+    if names_routes || !has_route(reconciled) || is_reference {
         conditions.clear(types::HTTP_ROUTES_READY);
     }
 }
 
 fn has_route(reconciled: &StatusContext) -> bool {
-    let router = reconciled.context.spec.router.as_ref();
-    router.and_then(|router| router.route.as_ref()).is_some_and(|route| route.http.is_some())
+    reconciled.context.spec.route().is_some_and(|route| route.http.is_some())
 }

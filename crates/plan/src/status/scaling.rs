@@ -38,10 +38,7 @@ pub(super) fn report(reconciled: &StatusContext, conditions: &mut Conditions) {
             let all = &reconciled.applied.scaled_objects;
             scaled_object(all.iter().find(|object| object.metadata.name.as_ref() == Some(&name)))
         };
-        match verdict {
-            None => conditions.mark_true(type_),
-            Some((reason, message)) => conditions.mark_false(type_, &reason, &message),
-        }
+        conditions.mark(type_, verdict);
     }
 }
 

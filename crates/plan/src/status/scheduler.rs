@@ -25,12 +25,17 @@ use crate::{
 /// The message while the shared picker says nothing about a service.
 const MISSING: &str = "The shared picker does not pick for this service yet";
 
+/// The Deployments that the service wants, by their conditions.
+fn deployments(context: &Context) -> [(&'static str, Option<String>); 2] {
+    let tokenizer = tokenizer::is_wanted(context).then(|| names::tokenizer(context.name));
+    let picker = context.managed_scheduler().map(|_| names::scheduler(context.name));
+    [(types::TOKENIZER_READY, tokenizer), (types::SCHEDULER_WORKLOAD_READY, picker)]
+}
+
 /// One available picker is enough, and one available tokenizer.
 pub(super) fn report(reconciled: &StatusContext, conditions: &mut Conditions) {
     let context = &reconciled.context;
-    let tokenizer = tokenizer::is_wanted(context).then(|| names::tokenizer(context.name));
-    let picker = context.managed_scheduler().map(|_| names::scheduler(context.name));
-    for (type_, name) in [(types::TOKENIZER_READY, tokenizer), (types::SCHEDULER_WORKLOAD_READY, picker)] {
+    for (type_, name) in deployments(context) {
         let Some(name) = name else {
             conditions.clear(type_);
             continue;
@@ -46,9 +51,7 @@ pub(super) fn report(reconciled: &StatusContext, conditions: &mut Conditions) {
 /// reconcile may be out of date.
 pub(super) fn keep_condition(reconciled: &StatusContext, conditions: &mut Conditions) {
     let context = &reconciled.context;
-    let tokenizer = tokenizer::is_wanted(context).then(|| names::tokenizer(context.name));
-    let picker = context.managed_scheduler().map(|_| names::scheduler(context.name));
-    for (type_, name) in [(types::TOKENIZER_READY, tokenizer), (types::SCHEDULER_WORKLOAD_READY, picker)] {
+    for (type_, name) in deployments(context) {
         let live = |name: &String| {
             let applied = reconciled.applied.deployment(name);
             applied.or_else(|| context.snapshot.deployments.get(context.namespace, Name(name)))
@@ -92,13 +95,9 @@ fn judge(type_: &str, context: &Context, deployment: &Deployment, conditions: &m
         // The pods say whether they pick, and what keeps them from it.
         Some(Sharing::Own { .. }) | None => {}
     }
-    match objection(deployment) {
-        None => conditions.mark_true(type_),
-        Some((reason, message)) => {
-            let message = first_cause(context, deployment).unwrap_or(message);
-            conditions.mark_false(type_, &reason, &message);
-        }
-    }
+    let verdict = objection(deployment)
+        .map(|(reason, message)| (reason, first_cause(context, deployment).unwrap_or(message)));
+    conditions.mark(type_, verdict);
 }
 
 /// Reports that the shared picker picks with a former configuration, because of this.

@@ -6,7 +6,7 @@ use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use longboat_api::{
     conditions::{Conditions, types},
     foreign::leaderworkerset::LeaderWorkerSet,
-    labels::{NAME, PART_OF, PART_OF_VALUE},
+    labels,
     reasons::condition::{PODS_DRAIN, PROGRESSING},
 };
 
@@ -88,11 +88,8 @@ fn ending(context: &Context, labels: &BTreeMap<String, String>) -> usize {
 /// Returns the service's pods with these labels.
 fn own_pods<'a>(context: &'a Context, labels: &'a BTreeMap<String, String>) -> impl Iterator<Item = &'a Pod> {
     // Pods enqueue the service that their labels name, so only those may decide.
-    let is_ours = |pod: &&Pod| {
-        let label = |key: &str| pod.metadata.labels.as_ref()?.get(key).map(String::as_str);
-        label(NAME) == Some(context.name.as_str()) && label(PART_OF) == Some(PART_OF_VALUE)
-    };
-    let all = context.snapshot.pods.in_namespace(context.namespace).filter(is_ours);
+    let all = context.snapshot.pods.in_namespace(context.namespace);
+    let all = all.filter(|pod| labels::are_of(&pod.metadata, context.name));
     pods::selected(all, context.namespace, labels)
 }
 

@@ -18,8 +18,7 @@ fn status(service: Value) -> LLMInferenceServiceStatus {
 #[test]
 fn the_first_address_is_the_one_of_the_status_and_needs_no_header() {
     let status = status(plain());
-    let urls: Vec<_> =
-        status.addresses.iter().map(|found| found.address.url.clone().unwrap_or_default()).collect();
+    let urls: Vec<_> = status.addresses.iter().map(|found| found.url.clone().unwrap_or_default()).collect();
     assert_eq!(
         urls,
         [
@@ -29,7 +28,7 @@ fn the_first_address_is_the_one_of_the_status_and_needs_no_header() {
         ]
     );
     assert_eq!(status.url.as_deref(), Some(&*urls[0]));
-    assert_eq!(status.addresses[0].address.name.as_deref(), Some("gateway-external"));
+    assert_eq!(status.addresses[0].name.as_deref(), Some("gateway-external"));
 }
 
 #[test]
@@ -58,7 +57,7 @@ fn a_listener_that_is_not_served_has_no_address() {
         world.put(plain(), NAMESPACE);
         world.settle();
         let addresses = world.services.into_values().next().unwrap().status.unwrap().addresses;
-        let urls = addresses.into_iter().filter_map(|found| found.address.url);
+        let urls = addresses.into_iter().filter_map(|found| found.url);
         urls.filter(|url| url.ends_with("/team/llm")).collect::<Vec<_>>()
     };
     let (http, https) = ("http://127.0.0.1:8080/team/llm", "https://127.0.0.1:8443/team/llm");

@@ -93,7 +93,6 @@ fn a_service_that_cannot_be_composed_forgets_a_member_that_is_deleted() {
     assert_eq!(members(service.status.as_ref().unwrap()), ["a", "b"]);
     delete(&mut world, "b");
     let failed = Outcome {
-        status: "False",
         reason: "CombineBaseError",
         message: "broken".into(),
         applied: AppliedConfigs::Clear,

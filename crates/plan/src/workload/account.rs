@@ -1,12 +1,13 @@
 //! The service account of the model server's pods. It holds credentials, and the rights of a routing sidecar.
 
 use k8s_openapi::api::{
-    core::v1::{EnvVar, PodSpec, ServiceAccount},
-    rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject},
+    core::v1::{PodSpec, ServiceAccount},
+    rbac::v1::{Role, RoleBinding},
 };
+use longboat_api::groups;
 use longboat_key::Name;
 
-use crate::{context::Context, draft::Draft, labels::Map, names};
+use crate::{context::Context, draft::Draft, env, labels::Map, names, scheduler::rbac};
 
 /// The container that chooses a prefill server for each request.
 pub(super) const ROUTING_SIDECAR: &str = "llm-d-routing-sidecar";
@@ -21,14 +22,12 @@ pub(super) fn name_pool(context: &Context, pod: &mut PodSpec) {
     if context.spec.router.is_none() {
         return;
     }
-    let external = context.scheduler().and_then(|scheduler| scheduler.external_pool());
+    let external = context.spec.scheduler().and_then(|scheduler| scheduler.external_pool());
     let pool = external.map_or_else(|| names::pool(context.name), str::to_owned);
     let sidecars =
         pod.init_containers.iter_mut().flatten().filter(|container| container.name == ROUTING_SIDECAR);
     for sidecar in sidecars {
-        let variable =
-            EnvVar { name: "INFERENCE_POOL_NAME".into(), value: Some(pool.clone()), value_from: None };
-        sidecar.env.get_or_insert_default().push(variable);
+        sidecar.env.get_or_insert_default().push(env::literal("INFERENCE_POOL_NAME", &pool));
     }
 }
 
@@ -81,37 +80,16 @@ pub(super) fn let_route(
     [role, binding]: [String; 2],
     labels: &Map,
 ) -> Result<(), String> {
-    let reading = |groups: &[&str], resource: &str| PolicyRule {
-        api_groups: Some(groups.iter().map(|&group| group.to_owned()).collect()),
-        resources: Some(vec![resource.to_owned()]),
-        verbs: ["get", "list", "watch"].map(str::to_owned).to_vec(),
-        ..PolicyRule::default()
+    let metadata = context.child_metadata(role.clone(), labels.clone());
+    let rules = vec![
+        rbac::rule(&[""], &["pods"], &rbac::READ),
+        rbac::rule(&[groups::OLD_POOL, groups::POOL], &["inferencepools"], &rbac::READ),
+    ];
+    let binding = RoleBinding {
+        metadata: context.child_metadata(binding, labels.clone()),
+        role_ref: rbac::role_ref("Role", &role),
+        subjects: Some(vec![rbac::subject(context, account)]),
     };
-    draft.add(
-        context,
-        Role {
-            metadata: context.child_metadata(role.clone(), labels.clone()),
-            rules: Some(vec![
-                reading(&[""], "pods"),
-                reading(&["inference.networking.x-k8s.io", "inference.networking.k8s.io"], "inferencepools"),
-            ]),
-        },
-    )?;
-    draft.add(
-        context,
-        RoleBinding {
-            metadata: context.child_metadata(binding, labels.clone()),
-            role_ref: RoleRef {
-                api_group: "rbac.authorization.k8s.io".into(),
-                kind: "Role".into(),
-                name: role,
-            },
-            subjects: Some(vec![Subject {
-                api_group: None,
-                kind: "ServiceAccount".into(),
-                name: account.to_owned(),
-                namespace: Some(context.namespace.into()),
-            }]),
-        },
-    )
+    draft.add(context, Role { metadata, rules: Some(rules) })?;
+    draft.add(context, binding)
 }

@@ -8,19 +8,15 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use longboat_api::{child_name, labels::component, names::suffix, v1alpha2::WorkloadSpec};
-use longboat_key::Name;
 
 use super::{account, devices, half::Half, metadata, pod, revision};
-use crate::{context::Context, draft::Draft, labels, names, owner, selector};
+use crate::{context::Context, draft::Draft, labels, names, selector};
 
 /// Adds the Deployment, and the account and rights that its pods need.
 pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<(), String> {
     let workload = half.spec;
     let name = half.deployment_name(context.name);
-    // A Deployment of a deleted service with the same name says nothing about this service.
-    let live = context.snapshot.deployments.get(context.namespace, Name(&name));
-    let live = live.filter(|live| owner::controls(context.uid, &live.metadata));
-    let live_spec = live.and_then(|deployment| deployment.spec.as_ref());
+    let live_spec = context.own::<Deployment>(&name).and_then(|deployment| deployment.spec.as_ref());
     let live_pod = live_spec.and_then(|spec| spec.template.spec.as_ref());
 
     let mut pod = workload.template.as_deref().cloned().unwrap_or_default();

@@ -8,17 +8,17 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use longboat_api::annotations::{DRA_CEL_SELECTOR, DRA_DEVICE_CLASS, DRA_DEVICE_COUNT, DRA_DEVICES};
-use longboat_key::Name;
 use sha2::{Digest, Sha256};
 
-use crate::{compare::Compare, context::Context, draft::Draft, labels::Map, names, owner};
+use crate::{compare::Compare, context::Context, draft::Draft, labels::Map, names};
 
 /// Returns the template from which each pod gets a claim, or `None` if the service asks for no devices.
 ///
 /// # Errors
 /// If the cluster does not serve resource claims, or the number of devices is zero.
 pub(super) fn plan(context: &Context) -> Result<Option<ResourceClaimTemplate>, String> {
-    let Some(class) = annotation(context, DRA_DEVICE_CLASS) else { return Ok(None) };
+    let annotation = |key: &str| context.annotation(key).map(str::trim);
+    let Some(class) = annotation(DRA_DEVICE_CLASS) else { return Ok(None) };
     if !context.snapshot.capabilities.resource_claim_template {
         return Err(format!(
             "the cluster does not serve resource.k8s.io/v1 (ResourceClaimTemplate), which the annotation \
@@ -26,13 +26,13 @@ pub(super) fn plan(context: &Context) -> Result<Option<ResourceClaimTemplate>, S
              annotation"
         ));
     }
-    let count = match annotation(context, DRA_DEVICE_COUNT) {
+    let count = match annotation(DRA_DEVICE_COUNT) {
         None => 1,
         Some(text) => text.parse().ok().filter(|count: &i64| *count >= 1).ok_or_else(|| {
             format!("annotation {DRA_DEVICE_COUNT} is \"{text}\": expected a whole number of at least 1")
         })?,
     };
-    let expressions = annotation(context, DRA_CEL_SELECTOR).unwrap_or_default();
+    let expressions = annotation(DRA_CEL_SELECTOR).unwrap_or_default();
     let selectors: Vec<DeviceSelector> = expressions
         .lines()
         .map(str::trim)
@@ -60,11 +60,7 @@ pub(super) fn plan(context: &Context) -> Result<Option<ResourceClaimTemplate>, S
             spec: ResourceClaimSpec { devices: Some(devices) },
         },
     };
-    let live = context
-        .snapshot
-        .resource_claim_templates
-        .get(context.namespace, Name(&names::device_claims(context.name)));
-    let live = live.filter(|live| owner::controls(context.uid, &live.metadata));
+    let live = context.own::<ResourceClaimTemplate>(&names::device_claims(context.name));
     // A template that the reference created has no mark. It gets one only if the devices change, so that its pods run on.
     if live.is_none_or(|live| mark(&live.metadata).is_some() || template.is_fixed(live)) {
         let digest = digest(&template.spec);
@@ -88,8 +84,4 @@ fn mark(metadata: &ObjectMeta) -> Option<&str> {
 fn digest(spec: &ResourceClaimTemplateSpec) -> String {
     let text = serde_json::to_string(spec).unwrap_or_default();
     format!("{:.16x}", Sha256::digest(text))
-}
-
-fn annotation<'a>(context: &Context<'a>, key: &str) -> Option<&'a str> {
-    context.service.metadata.annotations.as_ref()?.get(key).map(|value| value.trim())
 }

@@ -15,14 +15,12 @@ use longboat_api::{
     names::suffix,
     v1alpha2::{ParallelismSpec, WorkloadSpec},
 };
-use longboat_key::Name;
 
 use super::{account, devices, half::Half, metadata, pod, revision};
 use crate::{
     context::Context,
     draft::Draft,
     labels::{self, Map},
-    owner,
 };
 
 /// Adds the LeaderWorkerSet, and the account and rights that its pods need.
@@ -38,9 +36,7 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
             half.field()
         ));
     }
-    // A LeaderWorkerSet of a deleted service with the same name says nothing about this service.
-    let live = context.snapshot.leader_worker_sets.get(context.namespace, Name(&name));
-    let live = live.filter(|live| owner::controls(context.uid, &live.metadata));
+    let live = context.own::<LeaderWorkerSet>(&name);
     let live_pods = live.map(|live| &live.spec.leader_worker_template);
     let mut complete = |pod: &PodSpec, part: &str, live: Option<&PodTemplateSpec>| {
         let mut pod = pod.clone();

@@ -1,15 +1,14 @@
 //! Switches from single pods to groups of pods and back without an interruption: the old workload is removed when the new one
 //! serves.
 
-use longboat_api::labels::COMPONENT;
-use longboat_key::Name;
+use longboat_api::labels::{self, COMPONENT};
 
 use super::Half;
 use crate::{
     child::Child,
     children::{ChildKind, ObjectRef},
     context::Context,
-    owner,
+    kinds::types::{Deployment, LeaderWorkerSet, Role, RoleBinding, ServiceAccount},
     status::workload::{is_available, is_group_available},
 };
 
@@ -33,13 +32,10 @@ pub(crate) fn spare(context: &Context, remove: &mut Vec<ObjectRef>) {
 
 /// Returns the workload of the other kind, if only that one serves.
 fn serving_predecessor(context: &Context, half: &Half) -> Option<ObjectRef> {
-    let deployment =
-        context.snapshot.deployments.get(context.namespace, Name(&half.deployment_name(context.name)));
-    let group =
-        context.snapshot.leader_worker_sets.get(context.namespace, Name(&half.group_name(context.name)));
-    let ready = deployment.filter(|live| owner::controls(context.uid, &live.metadata) && is_available(live));
-    let ready_group =
-        group.filter(|live| owner::controls(context.uid, &live.metadata) && is_group_available(live));
+    let deployment = context.own::<Deployment>(&half.deployment_name(context.name));
+    let group = context.own::<LeaderWorkerSet>(&half.group_name(context.name));
+    let ready = deployment.filter(|live| is_available(live));
+    let ready_group = group.filter(|live| is_group_available(live));
     if half.is_group() {
         ready.filter(|_| ready_group.is_none()).map(Child::reference)
     } else {
@@ -50,18 +46,14 @@ fn serving_predecessor(context: &Context, half: &Half) -> Option<ObjectRef> {
 /// Whether an account, role or binding is for model servers, and not for the picker.
 fn is_of_workload(context: &Context, object: &ObjectRef) -> bool {
     fn labelled<K: Child>(context: &Context, object: &ObjectRef) -> bool {
-        let live =
-            K::observed(context.snapshot).get(object.key.namespace.as_deref(), object.key.name.as_deref());
-        live.is_some_and(|live| {
-            let component = live.metadata().labels.as_ref().and_then(|labels| labels.get(COMPONENT));
-            owner::controls(context.uid, live.metadata())
-                && component.is_none_or(|component| component.contains("workload"))
+        context.own::<K>(&object.key.name).is_some_and(|live| {
+            labels::value(live.metadata(), COMPONENT).is_none_or(|component| component.contains("workload"))
         })
     }
     match object.kind {
-        ChildKind::ServiceAccount => labelled::<crate::kinds::types::ServiceAccount>(context, object),
-        ChildKind::Role => labelled::<crate::kinds::types::Role>(context, object),
-        ChildKind::RoleBinding => labelled::<crate::kinds::types::RoleBinding>(context, object),
+        ChildKind::ServiceAccount => labelled::<ServiceAccount>(context, object),
+        ChildKind::Role => labelled::<Role>(context, object),
+        ChildKind::RoleBinding => labelled::<RoleBinding>(context, object),
         _ => false,
     }
 }

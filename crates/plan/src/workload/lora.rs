@@ -70,11 +70,10 @@ impl CacheEntry {
                 "{kind} is not ready: its model is not on PersistentVolumeClaim {claim} yet"
             ));
         }
-        let annotations = context.service.metadata.annotations.as_ref();
-        let group = Some(node_group)
+        let group = Some(node_group.as_str())
             .filter(|group| !group.is_empty())
-            .or_else(|| annotations.and_then(|all| all.get(NODE_GROUP)))
-            .or_else(|| spec.node_groups.first())
+            .or_else(|| context.annotation(NODE_GROUP))
+            .or_else(|| spec.node_groups.first().map(String::as_str))
             .ok_or_else(|| format!("{kind} has no node group: set its spec.nodeGroups"))?;
         Ok((format!("{cache}-{group}"), source))
     }
@@ -83,9 +82,7 @@ impl CacheEntry {
 /// The adapters of the composed spec, by name. Those that are cached on nodes are on the claim of their cache.
 pub(super) fn adapters(context: &Context) -> Result<Vec<Adapter>, String> {
     let mut adapters = longboat_compose::adapters(context.spec).map_err(|error| error.to_string())?;
-    let annotations = context.service.metadata.annotations.as_ref();
-    let Some(text) = annotations.and_then(|all| all.get(LOCAL_MODEL_LORA)).filter(|text| !text.is_empty())
-    else {
+    let Some(text) = context.annotation(LOCAL_MODEL_LORA).filter(|text| !text.is_empty()) else {
         return Ok(adapters);
     };
     let caches: BTreeMap<String, CacheEntry> = serde_json::from_str(text)

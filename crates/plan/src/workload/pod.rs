@@ -2,6 +2,8 @@
 
 use k8s_openapi::api::core::v1::{PodSpec, ServiceAccount};
 
+use longboat_compose::Warning;
+
 use super::{
     half::Half,
     kv_cache, lora,
@@ -9,7 +11,7 @@ use super::{
     runtime_adapters, security,
     storage::{self, Attachment},
 };
-use crate::{context::Context, event::PlannedEvent, tracing};
+use crate::{context::Context, tracing};
 
 /// Completes a composed pod. `live` is the pod spec that runs now.
 pub(super) fn complete(
@@ -18,7 +20,7 @@ pub(super) fn complete(
     pod: &mut PodSpec,
     account: Option<&ServiceAccount>,
     live: Option<&PodSpec>,
-) -> Result<Vec<PlannedEvent>, String> {
+) -> Result<Vec<Warning>, String> {
     let mut adapters = lora::adapters(context)?;
     // If adapters cannot be loaded at run time, the pod has them from the start, and the status says why.
     let loader = runtime_adapters::loader(context).and_then(Result::ok);

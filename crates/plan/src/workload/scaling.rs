@@ -20,15 +20,10 @@ use longboat_api::{
     },
     v1alpha2::{KedaAuthenticationRef, KedaSettings, KedaTrigger, ScalingSpec, WvaSpec},
 };
-use longboat_compose::Platform;
+use longboat_compose::{Platform, Warning};
 
 use super::half::Half;
-use crate::{
-    context::Context,
-    draft::Draft,
-    event::{EventType, PlannedEvent},
-    labels, names,
-};
+use crate::{context::Context, draft::Draft, labels, names};
 
 /// A label with the name of a variant's accelerator, on workloads and their autoscalers.
 const ACCELERATOR: &str = "inference.optimization/acceleratorName";
@@ -86,11 +81,7 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
     let Some(scaling) = &half.spec.scaling else { return Ok(()) };
     if let Some(obstacle) = obstacle(context, half) {
         if obstacle.reason == SCALING_CRD_NOT_FOUND {
-            draft.events.push(PlannedEvent {
-                type_: EventType::Warning,
-                reason: event::SCALING_CRD_NOT_FOUND,
-                message: obstacle.message,
-            });
+            draft.events.push(Warning { reason: event::SCALING_CRD_NOT_FOUND, message: obstacle.message });
         }
         return Ok(());
     }

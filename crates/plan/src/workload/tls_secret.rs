@@ -6,9 +6,10 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use k8s_openapi::{
     api::core::v1::Secret,
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
     jiff::{SignedDuration, Timestamp},
 };
-use longboat_api::labels::{COMPONENT, NAME, PART_OF, PART_OF_VALUE, component};
+use longboat_api::labels::{COMPONENT, are_of, component, value};
 use longboat_key::Name;
 
 use super::certificate::{Certificate, is_private_key};
@@ -115,13 +116,10 @@ fn dns_names(context: &Context) -> Vec<String> {
 /// and headless Services have `None`, so the certificate cannot contain them.
 fn addresses(context: &Context) -> Vec<IpAddr> {
     let snapshot = context.snapshot;
-    let ours = |labels: Option<&labels::Map>| {
-        let value = |key: &str| labels.and_then(|all| all.get(key)).map(String::as_str);
-        value(NAME) == Some(context.name.as_str())
-            && value(PART_OF) == Some(PART_OF_VALUE)
-            && value(COMPONENT) != Some(component::SCHEDULER)
+    let ours = |metadata: &ObjectMeta| {
+        are_of(metadata, context.name) && value(metadata, COMPONENT) != Some(component::SCHEDULER)
     };
-    let pods = snapshot.pods.in_namespace(context.namespace).filter(|pod| ours(pod.metadata.labels.as_ref()));
+    let pods = snapshot.pods.in_namespace(context.namespace).filter(|pod| ours(&pod.metadata));
     let pod_ips = pods.filter_map(|pod| pod.status.as_ref()).flat_map(|status| {
         let several = status.pod_ips.iter().flatten().map(|ip| ip.ip.as_str());
         status.pod_ip.as_deref().into_iter().chain(several)
@@ -132,7 +130,7 @@ fn addresses(context: &Context) -> Vec<IpAddr> {
         .services
         .controlled(context.namespace, context.uid)
         .chain(snapshot.services.decoded_in_namespace(context.namespace))
-        .filter(|service| ours(service.metadata.labels.as_ref()));
+        .filter(|service| ours(&service.metadata));
     let texts = std::iter::once("127.0.0.1").chain(pod_ips).chain(cluster_ips(services));
     texts.filter_map(|text| text.parse().ok()).collect::<BTreeSet<IpAddr>>().into_iter().collect()
 }

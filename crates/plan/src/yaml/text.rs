@@ -272,49 +272,15 @@ fn is_printable(character: char) -> bool {
         || character == '\u{85}'
 }
 
-/// Whether a text without quotes would read as null, a boolean or a special number.
+/// What would read as null, a boolean or a special number if it had no quotes.
+const KEYWORDS: [&str; 39] = [
+    "", "~", "null", "Null", "NULL", "true", "True", "TRUE", "false", "False", "FALSE", "y", "Y", "yes",
+    "Yes", "YES", "n", "N", "no", "No", "NO", "on", "On", "ON", "off", "Off", "OFF", ".nan", ".NaN", ".NAN",
+    ".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF", "-.inf", "-.Inf", "-.INF",
+];
+
 fn is_keyword(text: &str) -> bool {
-    matches!(
-        text,
-        "" | "~"
-            | "null"
-            | "Null"
-            | "NULL"
-            | "true"
-            | "True"
-            | "TRUE"
-            | "false"
-            | "False"
-            | "FALSE"
-            | "y"
-            | "Y"
-            | "yes"
-            | "Yes"
-            | "YES"
-            | "n"
-            | "N"
-            | "no"
-            | "No"
-            | "NO"
-            | "on"
-            | "On"
-            | "ON"
-            | "off"
-            | "Off"
-            | "OFF"
-            | ".nan"
-            | ".NaN"
-            | ".NAN"
-            | ".inf"
-            | ".Inf"
-            | ".INF"
-            | "+.inf"
-            | "+.Inf"
-            | "+.INF"
-            | "-.inf"
-            | "-.Inf"
-            | "-.INF"
-    )
+    text.len() <= 5 && KEYWORDS.contains(&text)
 }
 
 fn reads_as_another_type(text: &str) -> bool {

@@ -1,16 +1,13 @@
 //! The versions of the document. An older document is converted to the newest version before it is read.
 
+pub(super) use longboat_api::picker_config::VERSION as NEWEST;
+use longboat_api::picker_config::{FORMER_VERSION as FORMER, OLDEST_VERSION as FORMER_GROUP};
 use serde_json::{Map, Value};
 
 use crate::error::ConfigError;
 
 /// The kind of the document.
 pub(super) const KIND: &str = "EndpointPickerConfig";
-/// The newest version.
-pub(super) const NEWEST: &str = "llm-d.ai/v1";
-const FORMER: &str = "llm-d.ai/v1alpha1";
-/// The version of the time before llm-d had its own group.
-const FORMER_GROUP: &str = "inference.networking.x-k8s.io/v1alpha1";
 
 /// A field that moved in the newest version.
 #[derive(Debug, PartialEq, Eq)]

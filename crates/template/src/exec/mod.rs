@@ -8,7 +8,7 @@ use crate::{
     Limits, Template,
     arena::{Arena, Slot},
     format::print,
-    node::{Branch, Command, Expr, Node, Number, Pipe, Pos},
+    node::{Branch, Command, Expr, Node, Number, Pipe},
     quote::quote,
     reflect::{Kind, Ty, Value},
 };
@@ -48,7 +48,7 @@ pub(crate) fn execute<'a>(
         out: String::with_capacity(template.text.len()),
         vars: vec![("$", data.clone())],
         body: &template.name,
-        at: At { pos: 0, node: None },
+        at: None,
         depth: 0,
         blocks: 0,
         steps: 0,
@@ -60,13 +60,7 @@ pub(crate) fn execute<'a>(
     }
 }
 
-/// The current node, for messages.
-#[derive(Clone, Copy)]
-struct At<'a> {
-    pos: Pos,
-    node: Option<Quoted<'a>>,
-}
-
+/// A node that a message quotes.
 #[derive(Clone, Copy)]
 pub(crate) enum Quoted<'a> {
     Node(&'a Node),
@@ -81,7 +75,8 @@ pub(crate) struct State<'a> {
     vars: Vec<(&'a str, Value<'a>)>,
     /// The name of the template body that is being executed.
     body: &'a str,
-    at: At<'a>,
+    /// The current node.
+    at: Option<Quoted<'a>>,
     depth: usize,
     /// The nesting of node lists, which determines how much stack is used.
     blocks: usize,
@@ -96,16 +91,16 @@ impl<'a> State<'a> {
 
     pub(crate) fn error<T>(&self, message: impl std::fmt::Display) -> Step<T> {
         let text = &self.template.text;
-        let before = text.get(..self.at.pos).unwrap_or(text);
+        let (pos, context) = match self.at {
+            None => (0, String::new()),
+            Some(Quoted::Node(node)) => (node.pos(), node.to_string()),
+            Some(Quoted::Pipe(pipe)) => (pipe.pos, pipe.to_string()),
+            Some(Quoted::Command(command)) => (command.pos, command.to_string()),
+            Some(Quoted::Expr(expr)) => (expr.pos(), expr.to_string()),
+        };
+        let before = text.get(..pos).unwrap_or(text);
         let column = before.rfind('\n').map_or(before.len(), |newline| before.len() - newline - 1);
         let line = 1 + before.matches('\n').count();
-        let context = match self.at.node {
-            None => String::new(),
-            Some(Quoted::Node(node)) => node.to_string(),
-            Some(Quoted::Pipe(pipe)) => pipe.to_string(),
-            Some(Quoted::Command(command)) => command.to_string(),
-            Some(Quoted::Expr(expr)) => expr.to_string(),
-        };
         Err(Stop::Error(format!(
             "template: {}:{line}:{column}: executing {} at <{context}>: {message}",
             self.template.name,
@@ -113,16 +108,12 @@ impl<'a> State<'a> {
         )))
     }
 
-    fn at_node(&mut self, node: &'a Node) {
-        self.at = At { pos: node.pos(), node: Some(Quoted::Node(node)) };
+    pub(crate) fn at(&mut self, node: Quoted<'a>) {
+        self.at = Some(node);
     }
 
     pub(crate) fn at_expr(&mut self, expr: &'a Expr) {
-        self.at = At { pos: expr.pos(), node: Some(Quoted::Expr(expr)) };
-    }
-
-    pub(crate) fn at_command(&mut self, command: &'a Command) {
-        self.at = At { pos: command.pos, node: Some(Quoted::Command(command)) };
+        self.at(Quoted::Expr(expr));
     }
 
     /// Counts one step, so that no template can run forever.
@@ -164,7 +155,7 @@ impl<'a> State<'a> {
     }
 
     fn walk(&mut self, dot: &Value<'a>, node: &'a Node) -> Step<()> {
-        self.at_node(node);
+        self.at(Quoted::Node(node));
         self.tick()?;
         match node {
             Node::Text { text, .. } => self.write(text),
@@ -173,7 +164,7 @@ impl<'a> State<'a> {
                 if !pipe.decl.is_empty() {
                     return Ok(());
                 }
-                self.at_node(node);
+                self.at(Quoted::Node(node));
                 let (mut value, nil) = value.indirect();
                 // A nil *apis.URL has a String method that returns an empty string.
                 if nil && matches!(value, Value::Typed(Ty::Ptr(Ty::Url), _)) {
@@ -330,7 +321,7 @@ impl<'a> State<'a> {
     // === pipelines and commands ===
 
     pub(crate) fn pipeline(&mut self, dot: &Value<'a>, pipe: &'a Pipe) -> Step<Value<'a>> {
-        self.at = At { pos: pipe.pos, node: Some(Quoted::Pipe(pipe)) };
+        self.at(Quoted::Pipe(pipe));
         self.tick()?;
         let mut value = None;
         for command in &pipe.cmds {

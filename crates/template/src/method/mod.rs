@@ -41,12 +41,15 @@ pub struct Method {
 #[derive(Debug, Clone, Copy)]
 pub enum Call {
     /// Returns a value, or fails with a message.
-    Gives(for<'a> fn(Receiver<'a>, &[Value<'a>]) -> Result<Answer<'a>, String>),
+    Gives(Implementation),
     /// Returns nothing, so templates cannot call it.
     Nothing,
     /// Returns a second value of this type, so templates cannot call it.
     And(&'static str),
 }
+
+/// A function that returns a value, or fails with a message.
+pub type Implementation = for<'a> fn(Receiver<'a>, &[Value<'a>]) -> Result<Answer<'a>, String>;
 
 /// The receiver of a method call.
 #[derive(Debug, Clone, Copy)]
@@ -135,16 +138,22 @@ impl Answer<'_> {
 // === impl Method ===
 
 impl Method {
+    /// A method without parameters that returns a value.
+    pub const fn get(name: &'static str, call: Implementation) -> Self {
+        Self::new(name, &[], call)
+    }
+
+    /// A method that returns a value.
+    pub const fn new(name: &'static str, params: &'static [Param], call: Implementation) -> Self {
+        Self { name, params, call: Call::Gives(call) }
+    }
+
     /// `DeepCopy`, which every type of the Kubernetes API has. In a template, it returns the value itself.
-    pub const COPY: Self = Self {
-        name: "DeepCopy",
-        params: &[],
-        call: Call::Gives(|receiver, _| {
-            Ok(Answer::Value(match receiver {
-                Receiver::At(Ty::Struct(of), json) => Value::Typed(Ty::Struct(of), json),
-                Receiver::At(ty, json) => Value::typed(ty, json),
-                Receiver::Nil => Value::Invalid,
-            }))
-        }),
-    };
+    pub const COPY: Self = Self::get("DeepCopy", |receiver, _| {
+        Ok(Answer::Value(match receiver {
+            Receiver::At(Ty::Struct(of), json) => Value::Typed(Ty::Struct(of), json),
+            Receiver::At(ty, json) => Value::typed(ty, json),
+            Receiver::Nil => Value::Invalid,
+        }))
+    });
 }

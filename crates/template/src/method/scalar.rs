@@ -3,7 +3,7 @@
 use longboat_quantity::Quantity;
 use serde_json::{Value as Json, json};
 
-use super::{Answer, Call, Method, Receiver};
+use super::{Answer, Call, Method, NIL, Receiver};
 use crate::{format::print, reflect::Ty, reflect::Value};
 
 /// The methods of a type that is not a struct in the tables.
@@ -17,36 +17,26 @@ pub(super) fn methods(ty: Ty) -> &'static [Method] {
     }
 }
 
-const fn gives(
-    name: &'static str,
-    call: for<'a> fn(Receiver<'a>, &[Value<'a>]) -> Result<Answer<'a>, String>,
-) -> Method {
-    Method { name, params: &[], call: Call::Gives(call) }
-}
-
 const QUANTITY: &[Method] = &[
-    gives("String", |receiver, _| match receiver {
-        Receiver::Nil => Answer::text("<nil>"),
-        receiver @ Receiver::At(..) => printed(receiver),
-    }),
-    gives("IsZero", |receiver, _| Answer::bool(thousandths(receiver)? == 0)),
-    gives("Sign", |receiver, _| {
-        let sign = i64::try_from(thousandths(receiver)?.signum()).unwrap_or_default();
+    Method::get("String", |receiver, _| printed(receiver)),
+    Method::get("IsZero", |receiver, _| Answer::bool(quantity(receiver)?.nano() == 0)),
+    Method::get("Sign", |receiver, _| {
+        let sign = i64::try_from(quantity(receiver)?.nano().signum()).unwrap_or_default();
         Ok(Answer::Value(Value::Int(sign)))
     }),
-    gives("Value", |receiver, _| Ok(whole(up(thousandths(receiver)?, 1000)))),
-    gives("MilliValue", |receiver, _| Ok(whole(thousandths(receiver)?))),
-    gives("DeepCopy", itself),
+    Method::get("Value", |receiver, _| Ok(integer(quantity(receiver)?.whole()))),
+    Method::get("MilliValue", |receiver, _| Ok(integer(quantity(receiver)?.milli()))),
+    Method::get("DeepCopy", |receiver, _| match receiver {
+        Receiver::At(ty, json) => Ok(Answer::Value(Value::typed(ty, json))),
+        Receiver::Nil => Err(NIL.to_owned()),
+    }),
     Method { name: "AsInt64", params: &[], call: Call::And("bool") },
-    Method { name: "AsDec", params: &[], call: Call::Gives(unavailable) },
+    Method::get("AsDec", |_, _| Err("its result is of no use in a template".to_owned())),
 ];
 
 const INT_OR_STRING: &[Method] = &[
-    gives("String", |receiver, _| match receiver {
-        Receiver::Nil => Answer::text("<nil>"),
-        receiver @ Receiver::At(..) => printed(receiver),
-    }),
-    gives("IntValue", |receiver, _| {
+    Method::get("String", |receiver, _| printed(receiver)),
+    Method::get("IntValue", |receiver, _| {
         let value = match receiver.json()? {
             Some(Json::String(text)) => text.parse::<i64>().unwrap_or_default(),
             Some(number) => number.as_i64().unwrap_or_default(),
@@ -57,25 +47,22 @@ const INT_OR_STRING: &[Method] = &[
 ];
 
 const URL: &[Method] = &[
-    gives("String", |receiver, _| match receiver {
+    Method::get("String", |receiver, _| match receiver {
         Receiver::Nil => Answer::text(""),
         receiver @ Receiver::At(..) => printed(receiver),
     }),
-    gives("IsEmpty", |receiver, _| {
-        let text = match receiver {
-            Receiver::Nil => "",
-            Receiver::At(_, json) => json.and_then(Json::as_str).unwrap_or_default(),
-        };
-        Answer::bool(text.is_empty())
+    Method::get("IsEmpty", |receiver, _| {
+        let json = receiver.json().ok().flatten();
+        Answer::bool(json.and_then(Json::as_str).is_none_or(str::is_empty))
     }),
 ];
 
 const RESOURCE_LIST: &[Method] = &[
-    gives("Cpu", |receiver, _| amount(receiver, "cpu")),
-    gives("Memory", |receiver, _| amount(receiver, "memory")),
-    gives("Storage", |receiver, _| amount(receiver, "storage")),
-    gives("Pods", |receiver, _| amount(receiver, "pods")),
-    gives("StorageEphemeral", |receiver, _| amount(receiver, "ephemeral-storage")),
+    Method::get("Cpu", |receiver, _| amount(receiver, "cpu")),
+    Method::get("Memory", |receiver, _| amount(receiver, "memory")),
+    Method::get("Storage", |receiver, _| amount(receiver, "storage")),
+    Method::get("Pods", |receiver, _| amount(receiver, "pods")),
+    Method::get("StorageEphemeral", |receiver, _| amount(receiver, "ephemeral-storage")),
 ];
 
 /// A quantity in a resource list; 0 if the list does not have it.
@@ -94,35 +81,18 @@ fn printed(receiver: Receiver<'_>) -> Result<Answer<'_>, String> {
     }
 }
 
-fn itself<'a>(receiver: Receiver<'a>, _: &[Value<'a>]) -> Result<Answer<'a>, String> {
-    receiver.json()?;
-    match receiver {
-        Receiver::At(ty, json) => Ok(Answer::Value(Value::typed(ty, json))),
-        Receiver::Nil => Ok(Answer::Value(Value::Invalid)),
-    }
-}
-
-fn unavailable<'a>(_: Receiver<'a>, _: &[Value<'a>]) -> Result<Answer<'a>, String> {
-    Err("its result is of no use in a template".to_owned())
-}
-
 /// Creates an `int64`.
-fn whole<'a>(value: i128) -> Answer<'a> {
+fn integer<'a>(value: i128) -> Answer<'a> {
     let value = i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX });
     Answer::Made(Ty::Int("int64"), json!(value))
 }
 
-/// Divides and rounds away from zero.
-fn up(value: i128, by: i128) -> i128 {
-    value / by + (value % by).signum()
-}
-
-/// A quantity in thousandths, rounded away from zero. Returns 0 if the value is not a quantity.
-fn thousandths(receiver: Receiver<'_>) -> Result<i128, String> {
+/// The quantity of the receiver; zero if the value is none.
+fn quantity(receiver: Receiver<'_>) -> Result<Quantity, String> {
     let text = match receiver.json()? {
         Some(Json::String(text)) => text.clone(),
         Some(Json::Number(number)) => number.to_string(),
-        _ => return Ok(0),
+        _ => String::new(),
     };
-    Ok(Quantity::parse(text.trim()).map_or(0, Quantity::milli))
+    Ok(Quantity::parse(text.trim()).unwrap_or_default())
 }

@@ -161,8 +161,7 @@ impl<'s> Parser<'s, '_> {
 
     fn definition(&mut self) -> Result<(), String> {
         const CONTEXT: &str = "define clause";
-        let token = self.next_non_space();
-        let name = self.template_name(&token, CONTEXT)?;
+        let name = self.template_name(CONTEXT)?;
         self.expect(Kind::RightDelim, CONTEXT)?;
         let body = self.separate_body(CONTEXT)?;
         self.define(name, body);
@@ -302,8 +301,7 @@ impl<'s> Parser<'s, '_> {
 
     fn block(&mut self, keyword: &Token<'s>) -> Result<Node, String> {
         const CONTEXT: &str = "block clause";
-        let token = self.next_non_space();
-        let name = self.template_name(&token, CONTEXT)?;
+        let name = self.template_name(CONTEXT)?;
         let pipe = self.pipeline(CONTEXT, Kind::RightDelim)?;
         let body = self.separate_body(CONTEXT)?;
         self.define(name.clone(), body);
@@ -312,8 +310,7 @@ impl<'s> Parser<'s, '_> {
 
     fn template(&mut self, keyword: &Token<'s>) -> Result<Node, String> {
         const CONTEXT: &str = "template clause";
-        let token = self.next_non_space();
-        let name = self.template_name(&token, CONTEXT)?;
+        let name = self.template_name(CONTEXT)?;
         let next = self.next_non_space();
         let pipe = if next.kind == Kind::RightDelim {
             None
@@ -324,9 +321,10 @@ impl<'s> Parser<'s, '_> {
         Ok(Node::Template { pos: keyword.pos, name, pipe })
     }
 
-    fn template_name(&mut self, token: &Token<'s>, context: &str) -> Result<Box<str>, String> {
+    fn template_name(&mut self, context: &str) -> Result<Box<str>, String> {
+        let token = self.next_non_space();
         if !matches!(token.kind, Kind::Str | Kind::RawStr) {
-            return Err(self.unexpected(token, context));
+            return Err(self.unexpected(&token, context));
         }
         unquote(&token.val).map(String::into_boxed_str).ok_or_else(|| self.error("invalid syntax"))
     }

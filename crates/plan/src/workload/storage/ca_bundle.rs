@@ -6,9 +6,10 @@ use k8s_openapi::{
 };
 use longboat_key::Name;
 
-use super::{attachment::Attachment, env::add_env};
+use super::attachment::Attachment;
 use crate::{
     context::Context,
+    env,
     workload::pod_spec::{add_mount, add_volume},
 };
 
@@ -44,8 +45,8 @@ pub(super) fn add(pod: &mut PodSpec, container: &mut Container, attachment: &Att
         .and_then(|file| file.rsplit_once('/').map(|(directory, _)| directory.to_owned()))
         .or_else(|| Some(storage.ca_bundle_mount_path.clone()).filter(|path| !path.is_empty()))
         .unwrap_or_else(|| DEFAULT_PATH.to_owned());
-    add_env(container, "CA_BUNDLE_CONFIGMAP_NAME", &config_map);
-    add_env(container, "CA_BUNDLE_VOLUME_MOUNT_POINT", &path);
+    env::add(container, env::literal("CA_BUNDLE_CONFIGMAP_NAME", &config_map));
+    env::add(container, env::literal("CA_BUNDLE_VOLUME_MOUNT_POINT", &path));
     let mount = VolumeMount {
         name: VOLUME.into(),
         mount_path: path,

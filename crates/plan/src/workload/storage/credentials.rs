@@ -13,10 +13,12 @@ use longboat_key::Name;
 
 use super::{
     attachment::{Attachment, StorageError},
-    env::literal,
     s3,
 };
-use crate::workload::pod_spec::{add_mount, add_volume};
+use crate::{
+    env::{self, literal},
+    workload::pod_spec::{add_mount, add_volume},
+};
 
 const IAM_ROLE: &str = "eks.amazonaws.com/role-arn";
 
@@ -34,9 +36,8 @@ pub(super) fn add(
         let source = s3::Source { annotations: Some(annotations), data: None, platform: &credentials.s3 };
         container.env.get_or_insert_default().extend(source.env());
     }
-    let annotation = Some(credentials.storage_secret_name_annotation.as_str()).filter(|key| !key.is_empty());
-    let annotated = annotation
-        .and_then(|key| attachment.service.metadata.annotations.as_ref().and_then(|all| all.get(key)));
+    let annotation = Some(&credentials.storage_secret_name_annotation).filter(|key| !key.is_empty());
+    let annotated = annotation.and_then(|key| attachment.service.metadata.annotations.as_ref()?.get(key));
     let names: Vec<&str> = match annotated {
         Some(name) => vec![name],
         None => account.secrets.iter().flatten().filter_map(|reference| reference.name.as_deref()).collect(),
@@ -73,19 +74,19 @@ fn add_secret(
 
     if has(&s3_secret_key) {
         let s3_key_id = or(&credentials.s3.s3_access_key_id_name, "awsAccessKeyID");
-        set_env(container, from_secret("AWS_ACCESS_KEY_ID", name, &s3_key_id));
-        set_env(container, from_secret("AWS_SECRET_ACCESS_KEY", name, &s3_secret_key));
+        env::set(container, from_secret("AWS_ACCESS_KEY_ID", name, &s3_key_id));
+        env::set(container, from_secret("AWS_SECRET_ACCESS_KEY", name, &s3_secret_key));
         let annotations = secret.metadata.annotations.as_ref();
         for variable in (s3::Source { annotations, data: Some(data), platform: &credentials.s3 }).env() {
-            set_env(container, variable);
+            env::set(container, variable);
         }
     } else if has(&gcs_file) {
         mount_secret(pod, container, "user-gcp-sa", name, "/var/secrets/");
-        set_env(container, literal("GOOGLE_APPLICATION_CREDENTIALS", &format!("/var/secrets/{gcs_file}")));
+        env::set(container, literal("GOOGLE_APPLICATION_CREDENTIALS", &format!("/var/secrets/{gcs_file}")));
     } else if has("AZ_CLIENT_ID") || has("AZURE_CLIENT_ID") || has("AZURE_ACCESS_TOKEN") {
         azure(container, name, data);
     } else if has("AZURE_STORAGE_ACCESS_KEY") {
-        set_env(container, from_secret("AZURE_STORAGE_ACCESS_KEY", name, "AZURE_STORAGE_ACCESS_KEY"));
+        env::set(container, from_secret("AZURE_STORAGE_ACCESS_KEY", name, "AZURE_STORAGE_ACCESS_KEY"));
     } else if let Some(host) = data.get("https-host") {
         // The headers stay in the secret, so that the right to read pods does not reveal them. The name of the variable has
         // only the host, by which downloaders find it.
@@ -96,7 +97,7 @@ fn add_secret(
     } else if has("HDFS_NAMENODE") {
         mount_secret(pod, container, "hdfs-secrets", name, "/var/secrets/kserve-hdfscreds");
     } else if let Some(token) = ["HF_TOKEN", "MODELSCOPE_API_TOKEN"].into_iter().find(|key| has(key)) {
-        set_env(container, from_secret(token, name, token));
+        env::set(container, from_secret(token, name, token));
     }
 }
 
@@ -119,7 +120,7 @@ fn azure(container: &mut Container, secret: &str, data: &BTreeMap<String, ByteSt
         } else {
             continue;
         };
-        set_env(container, from_secret(present, secret, key));
+        env::set(container, from_secret(present, secret, key));
     }
 }
 
@@ -131,15 +132,6 @@ fn from_secret(name: &str, secret: &str, key: &str) -> EnvVar {
     let selector = SecretKeySelector { name: secret.into(), key: key.into(), optional: None };
     let source = EnvVarSource { secret_key_ref: Some(selector), ..EnvVarSource::default() };
     EnvVar { name: name.into(), value: None, value_from: Some(source) }
-}
-
-/// Appends a variable. If the name exists, replaces only its literal value.
-fn set_env(container: &mut Container, variable: EnvVar) {
-    let env = container.env.get_or_insert_default();
-    match env.iter_mut().find(|present| present.name == variable.name) {
-        Some(present) => present.value = variable.value,
-        None => env.push(variable),
-    }
 }
 
 /// Appends a variable, or replaces the variable of that name.

@@ -10,7 +10,7 @@ use k8s_openapi::{
 };
 
 use longboat_api::reasons::event::STORAGE_INITIALIZER_OVERRIDE;
-use longboat_compose::{Adapter, AdapterSource, platform::StorageInitializer};
+use longboat_compose::{Adapter, AdapterSource, Warning, platform::StorageInitializer};
 use longboat_download::{
     PORT_VARIABLE,
     address::{Address, Scheme},
@@ -19,10 +19,9 @@ use longboat_download::{
 use super::{
     attachment::{Attachment, INITIALIZER, MODEL_PATH, StorageError, initializer},
     ca_bundle, credentials,
-    env::{add_env, literal},
 };
 use crate::{
-    event::{EventType, PlannedEvent},
+    env,
     workload::{
         pod_spec::{add_mount, add_volume, container_mut},
         security,
@@ -96,7 +95,7 @@ pub(super) fn attach(
     pod: &mut PodSpec,
     downloads: &Downloads,
     attachment: &Attachment,
-) -> Result<Vec<PlannedEvent>, StorageError> {
+) -> Result<Vec<Warning>, StorageError> {
     let mut events = Vec::new();
     // If a model image has mounted the volume above the adapters' folder, the adapters are downloaded to that mount.
     let mounted = container_mut(pod, attachment.container)
@@ -110,8 +109,7 @@ pub(super) fn attach(
             container.command = None;
         }
         if user.args.is_some() || user.command.is_some() {
-            events.push(PlannedEvent {
-                type_: EventType::Warning,
+            events.push(Warning {
                 reason: STORAGE_INITIALIZER_OVERRIDE,
                 message: format!(
                     "args and command of the {INITIALIZER} init container in the template are ignored: they are managed"
@@ -138,11 +136,11 @@ pub(super) fn attach(
     // have yet if its namespace is new.
     if downloads.any_from_hub() && wants_hf_defaults(attachment.live) {
         for (name, value) in HF_DEFAULTS {
-            add_env(&mut container, name, value);
+            env::add(&mut container, env::literal(name, value));
         }
     }
     if let Some(port) = progress_port(attachment) {
-        add_env(&mut container, PORT_VARIABLE, &port.to_string());
+        env::add(&mut container, env::literal(PORT_VARIABLE, &port.to_string()));
         let port = ContainerPort {
             container_port: port.into(),
             protocol: Some("TCP".into()),
@@ -176,9 +174,9 @@ fn managed(downloads: &Downloads, folder: &str, attachment: &Attachment) -> Cont
     };
     let mut env = Vec::new();
     if let Some(resource) = attachment.confidential {
-        env.push(literal("CONFIDENTIAL_ENABLED", "true"));
+        env.push(env::literal("CONFIDENTIAL_ENABLED", "true"));
         if !resource.is_empty() {
-            env.push(literal("CONFIDENTIAL_RESOURCE_ID", resource));
+            env.push(env::literal("CONFIDENTIAL_RESOURCE_ID", resource));
         }
     }
     Container {

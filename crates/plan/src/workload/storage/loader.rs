@@ -2,8 +2,8 @@
 
 use k8s_openapi::{
     api::core::v1::{
-        ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, EnvVar, EnvVarSource,
-        HTTPGetAction, ObjectFieldSelector, PodSpec, Probe, Volume, VolumeMount,
+        ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, HTTPGetAction, PodSpec, Probe,
+        Volume, VolumeMount,
     },
     apimachinery::pkg::util::intstr::IntOrString,
 };
@@ -13,12 +13,11 @@ use longboat_download::adapters::{LIST_FILE, LOADER_PORT, READY_PATH};
 use super::{
     attachment::{Attachment, StorageError},
     ca_bundle, credentials,
-    env::add_env,
     initializer::{ENTRY_POINT, HF_DEFAULTS, resources},
 };
 use crate::{
     context::Context,
-    names,
+    env, names,
     workload::{
         pod_spec::{MAIN, add_mount, add_volume, container_mut},
         runtime_adapters::Loader,
@@ -47,7 +46,7 @@ pub(crate) fn attach(
     attachment: &Attachment,
 ) -> Result<(), StorageError> {
     let main = container_mut(pod, MAIN).ok_or(StorageError::NoMainContainer)?;
-    add_env(main, loader.variable, "True");
+    env::add(main, env::literal(loader.variable, "True"));
     let mount = |name: &str, path: &str, read_only: bool| VolumeMount {
         name: name.to_owned(),
         mount_path: path.to_owned(),
@@ -72,8 +71,6 @@ pub(crate) fn attach(
     if context.tls() {
         args.push("--engine-tls".to_owned());
     }
-    let pod_ip = ObjectFieldSelector { field_path: "status.podIP".into(), api_version: Some("v1".into()) };
-    let pod_ip = EnvVarSource { field_ref: Some(pod_ip), ..EnvVarSource::default() };
     let ready = HTTPGetAction {
         path: Some(READY_PATH.into()),
         port: IntOrString::Int(LOADER_PORT.into()),
@@ -88,7 +85,7 @@ pub(crate) fn attach(
         image: image.or_else(|| Some(loader.image.to_owned())),
         command: Some(vec![ENTRY_POINT.to_owned()]),
         args: Some(args),
-        env: Some(vec![EnvVar { name: "POD_IP".into(), value: None, value_from: Some(pod_ip) }]),
+        env: Some(vec![env::field("POD_IP", "status.podIP")]),
         ports: Some(vec![ContainerPort {
             container_port: LOADER_PORT.into(),
             protocol: Some("TCP".into()),
@@ -113,7 +110,7 @@ pub(crate) fn attach(
         credentials::add(pod, &mut container, account, attachment)?;
     }
     for (name, value) in HF_DEFAULTS {
-        add_env(&mut container, name, value);
+        env::add(&mut container, env::literal(name, value));
     }
     ca_bundle::add(pod, &mut container, attachment);
     security::confine(&mut container, pod, true, attachment.live);

@@ -4,7 +4,6 @@ mod adapters;
 mod attachment;
 mod ca_bundle;
 mod credentials;
-mod env;
 mod initializer;
 pub(super) mod loader;
 mod oci;
@@ -16,6 +15,7 @@ use longboat_api::{
     annotations::{LOCAL_MODEL_PVC_NAME, LOCAL_MODEL_SOURCE_URI},
     labels::LOCAL_MODEL,
 };
+use longboat_compose::Warning;
 use longboat_download::address::{Address, Scheme};
 use sha2::{Digest, Sha256};
 
@@ -23,13 +23,11 @@ pub use attachment::StorageError;
 pub(crate) use attachment::{Attachment, INITIALIZER};
 pub(crate) use ca_bundle::copy as ca_bundle_copy;
 
-use crate::event::PlannedEvent;
-
 /// Mounts the model in its container as the URI's scheme requires, and the adapters beside it.
 ///
 /// # Errors
 /// If the URI cannot be attached, or if credentials do not exist.
-pub(crate) fn attach(pod: &mut PodSpec, attachment: &Attachment) -> Result<Vec<PlannedEvent>, StorageError> {
+pub(crate) fn attach(pod: &mut PodSpec, attachment: &Attachment) -> Result<Vec<Warning>, StorageError> {
     if attachment.address.scheme() == Scheme::Absent {
         return Err(StorageError::InvalidUri(attachment.address.to_string()));
     }

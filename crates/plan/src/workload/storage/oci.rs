@@ -3,17 +3,21 @@
 
 use k8s_openapi::{
     api::core::v1::{
-        Container, EmptyDirVolumeSource, EnvVar, ImageVolumeSource, PodSpec, ResourceRequirements,
-        SecurityContext, Volume, VolumeMount,
+        Container, EmptyDirVolumeSource, ImageVolumeSource, PodSpec, ResourceRequirements, SecurityContext,
+        Volume, VolumeMount,
     },
     apimachinery::pkg::api::resource::Quantity,
 };
 use longboat_compose::platform::OciMode;
 
-use crate::workload::security;
-
 use super::attachment::{Attachment, MODEL_PATH, StorageError};
-use crate::workload::pod_spec::{add_mount, add_volume, container_mut};
+use crate::{
+    env,
+    workload::{
+        pod_spec::{add_mount, add_volume, container_mut},
+        security,
+    },
+};
 
 const MODELCAR: &str = "modelcar";
 /// A volume that `main` shares with the model's container, which creates a link in it.
@@ -70,17 +74,7 @@ fn attach_modelcar(pod: &mut PodSpec, image: &str, attachment: &Attachment) -> R
     };
     let shared = attachment.path.rsplit_once('/').map_or("/", |(parent, _)| parent);
     let mount = || VolumeMount { name: SHARED.into(), mount_path: shared.into(), ..VolumeMount::default() };
-    let env = main.env.get_or_insert_default();
-    match env.iter_mut().find(|variable| variable.name == "MODEL_INIT_MODE") {
-        Some(variable) => variable.value = Some("async".into()),
-        None => {
-            env.push(EnvVar {
-                name: "MODEL_INIT_MODE".into(),
-                value: Some("async".into()),
-                value_from: None,
-            });
-        }
-    }
+    env::set(main, env::literal("MODEL_INIT_MODE", "async"));
     add_mount(main, mount());
     if let Some(uid) = storage.modelcar_uid {
         main.security_context.get_or_insert_default().run_as_user = Some(uid);

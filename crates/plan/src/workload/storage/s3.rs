@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::{ByteString, api::core::v1::EnvVar};
 use longboat_compose::platform::S3Credentials;
 
-use super::env::literal;
+use crate::env::literal;
 
 type Annotations = BTreeMap<String, String>;
 
@@ -51,29 +51,17 @@ impl Source<'_> {
             add("S3_ENDPOINT", Some(host.to_owned()));
             add("AWS_ENDPOINT_URL", Some(url));
         }
-        add("S3_VERIFY_SSL", self.setting("verifyssl", "S3_VERIFY_SSL", &platform.s3_verify_ssl));
-        add(
-            "awsAnonymousCredential",
-            self.setting(
-                "useanoncredential",
-                "awsAnonymousCredential",
-                &platform.s3_use_anonymous_credential,
-            ),
-        );
-        add("AWS_DEFAULT_REGION", self.setting("region", "AWS_DEFAULT_REGION", &platform.s3_region));
-        add(
-            "S3_USER_VIRTUAL_BUCKET",
-            self.setting("usevirtualbucket", "S3_USER_VIRTUAL_BUCKET", &platform.s3_use_virtual_bucket),
-        );
-        add(
-            "S3_USE_ACCELERATE",
-            self.setting("useaccelerate", "S3_USE_ACCELERATE", &platform.s3_use_accelerate),
-        );
-        add("AWS_CA_BUNDLE", self.setting("cabundle", "AWS_CA_BUNDLE", &platform.s3_ca_bundle));
-        add(
-            "AWS_CA_BUNDLE_CONFIGMAP",
-            self.setting("cabundle-configmap", "AWS_CA_BUNDLE_CONFIGMAP", &platform.s3_ca_bundle_config_map),
-        );
+        for (annotation, name, default) in [
+            ("verifyssl", "S3_VERIFY_SSL", &platform.s3_verify_ssl),
+            ("useanoncredential", "awsAnonymousCredential", &platform.s3_use_anonymous_credential),
+            ("region", "AWS_DEFAULT_REGION", &platform.s3_region),
+            ("usevirtualbucket", "S3_USER_VIRTUAL_BUCKET", &platform.s3_use_virtual_bucket),
+            ("useaccelerate", "S3_USE_ACCELERATE", &platform.s3_use_accelerate),
+            ("cabundle", "AWS_CA_BUNDLE", &platform.s3_ca_bundle),
+            ("cabundle-configmap", "AWS_CA_BUNDLE_CONFIGMAP", &platform.s3_ca_bundle_config_map),
+        ] {
+            add(name, self.setting(annotation, name, default));
+        }
         env
     }
 }
