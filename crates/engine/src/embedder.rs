@@ -5,20 +5,20 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicI64, Ordering},
-        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+        mpsc::Receiver,
     },
     time::Instant,
 };
 
 use async_trait::async_trait;
 use longboat_serving::{Adapter, Card, Job, JobStart, Layout, Metrics, Model, Refusal, Vectors};
-use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::sync::oneshot;
 
 use crate::{
     Args, LoadError,
     cache::{Block, Kv, Table},
     engine::context,
+    inbox::Inbox,
     memory,
     model::{Config, Span, Transformer},
     pooling::{Pooling, PoolingConfig},
@@ -32,13 +32,11 @@ pub(crate) struct Embedder {
     vectors: Vectors,
     vocabulary: usize,
     tokenizer: Tokenizer,
-    inbox: SyncSender<Request>,
+    inbox: Inbox<Request>,
     metrics: Arc<Metrics>,
     /// The number of requests that wait, and whether a request is computed.
     waiting: Arc<AtomicI64>,
     running: Arc<AtomicI64>,
-    /// Held because the threads end when it is dropped.
-    _threads: ThreadPool,
 }
 
 /// A request with texts to embed.
@@ -115,14 +113,8 @@ impl Embedder {
             waiting: Arc::clone(&waiting),
             running: Arc::clone(&running),
         };
-        let (inbox, requests) = sync_channel(args.max_waiting);
-        let threads = ThreadPoolBuilder::new()
-            .num_threads(args.threads())
-            .thread_name(|number| format!("engine-{number}"))
-            .build()?;
-        // The thread ends when the embedder, which holds the sender, is dropped.
-        threads.spawn(move || worker.run(&requests));
-        Ok(Self { card, vectors, vocabulary, tokenizer, inbox, metrics, waiting, running, _threads: threads })
+        let inbox = Inbox::new(args, move |requests| worker.run(requests))?;
+        Ok(Self { card, vectors, vocabulary, tokenizer, inbox, metrics, waiting, running })
     }
 }
 
@@ -220,12 +212,9 @@ impl Model for Embedder {
         }
         let (found, vectors) = oneshot::channel();
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        self.inbox.try_send(Request { prompts, arrived: Instant::now(), found }).map_err(|error| {
+        let request = Request { prompts, arrived: Instant::now(), found };
+        self.inbox.send(request).inspect_err(|_| {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
-            match error {
-                TrySendError::Full(_) => Refusal::overloaded("The waiting queue is full; try again later."),
-                TrySendError::Disconnected(_) => Refusal::overloaded("The engine has ended."),
-            }
         })?;
         let vectors =
             vectors.await.map_err(|_| Refusal::overloaded("The engine has dropped the request."))?;

@@ -5,7 +5,6 @@ use std::{
     sync::{
         Arc, OnceLock,
         atomic::{AtomicI64, Ordering},
-        mpsc::{SyncSender, TrySendError, sync_channel},
     },
     time::{Duration, Instant},
 };
@@ -18,7 +17,6 @@ use longboat_serving::{
     kv_events::Publisher,
 };
 use parking_lot::RwLock;
-use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
     sync::{Semaphore, mpsc, oneshot},
@@ -30,6 +28,7 @@ use crate::{
     batch::Batch,
     cache::{Blocks, Kv},
     gauges::{Gauges, SequenceGauge},
+    inbox::Inbox,
     lora::{Adapter, AdapterError, Adapters, Usage},
     memory,
     model::{Config, Transformer},
@@ -52,7 +51,7 @@ pub struct Engine {
     card: Card,
     tokenizer: Arc<Tokenizer>,
     template: Option<Template>,
-    inbox: SyncSender<Sequence>,
+    inbox: Inbox<Sequence>,
     metrics: Arc<Metrics>,
     gauges: Arc<Gauges>,
     exchange: Option<Arc<Exchange>>,
@@ -73,8 +72,6 @@ pub struct Engine {
     compilers: Arc<Semaphore>,
     /// Whether calls of tools are read from answers.
     reads_calls: bool,
-    /// Held because the threads end when it is dropped.
-    _threads: ThreadPool,
 }
 
 // === impl Engine ===
@@ -143,14 +140,6 @@ impl Engine {
             gauges: Arc::clone(&gauges),
             exchange: exchange.clone(),
         };
-        let (inbox, sequences) = sync_channel(args.max_waiting);
-        let threads = ThreadPoolBuilder::new()
-            .num_threads(args.threads())
-            .thread_name(|number| format!("engine-{number}"))
-            .build()?;
-        // The thread ends when the engine, which holds the sender, is dropped. The other threads compute parts of its forward
-        // passes.
-        threads.spawn(move || worker.run(&sequences));
         Ok(Self {
             card,
             vocabulary,
@@ -164,12 +153,11 @@ impl Engine {
             reads_calls: args.reads_calls,
             tokenizer,
             template,
-            inbox,
+            inbox: Inbox::new(args, move |sequences| worker.run(sequences))?,
             metrics,
             gauges,
             exchange,
             events,
-            _threads: threads,
         })
     }
 
@@ -250,12 +238,7 @@ impl Engine {
                     arrived: Instant::now(),
                     last_token: None,
                 };
-                self.inbox.try_send(sequence).map_err(|error| match error {
-                    TrySendError::Full(_) => {
-                        Refusal::overloaded("The waiting queue is full; try again later.")
-                    }
-                    TrySendError::Disconnected(_) => Refusal::overloaded("The engine has ended."),
-                })?;
+                self.inbox.send(sequence)?;
                 // Further copies find the prompt in the cache, because the first copy has computed it.
                 if copy == 0 {
                     taken.push(running);

@@ -21,6 +21,7 @@ mod embedder;
 mod engine;
 mod error;
 mod gauges;
+mod inbox;
 mod kernels;
 mod lora;
 mod memory;

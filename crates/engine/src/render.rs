@@ -1,17 +1,16 @@
 //! `vllm launch render`: a server that converts prompts to tokens for pickers. It does not generate text. It reads the
 //! tokenizer and no weights.
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use longboat_serving::{Card, Job, JobStart, Layout, Model, Refusal};
 
 use crate::{
     Args, LoadError,
-    engine::lay_out,
+    engine::{lay_out, open},
     model::Config,
     text::{Template, Tokenizer, load_tokenizer},
-    weights::Weights,
 };
 
 /// A model's tokenizer and chat template.
@@ -26,9 +25,7 @@ pub(crate) struct Renderer {
 impl Renderer {
     /// Reads the tokenizer, the chat template and the context length of a model.
     pub(crate) fn load(args: &Args) -> Result<Self, LoadError> {
-        let path = Path::new(&args.server.model);
-        let folder = if path.is_file() { path.parent().unwrap_or(path) } else { path };
-        let weights = Weights::open(path)?;
+        let (folder, weights) = open(args)?;
         let context = Config::of(&weights)?.context;
         Ok(Self {
             card: args.server.card(args.max_model_len.unwrap_or(context), "vllm"),

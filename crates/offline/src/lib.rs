@@ -14,6 +14,7 @@ pub mod upgrade;
 mod advice;
 mod assume;
 mod objects;
+mod pods;
 pub mod refusal;
 mod settings;
 mod stored;

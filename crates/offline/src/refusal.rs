@@ -7,14 +7,14 @@ use longboat_api::{
     v1alpha2::{API_VERSION, LLMInferenceService},
 };
 use longboat_compose::Effective;
-use longboat_key::{Key, Name, Namespace};
+use longboat_key::Key;
 use longboat_manifest::Document;
 use longboat_plan::{ChildKind, Refusal, counted, paths, refusals};
 use longboat_strategy::Cause;
 
 use crate::{
     scene::{PlannedService, Scene},
-    validate::{Finding, ObjectName, Severity, Source},
+    validate::{Finding, ObjectName, Source},
 };
 
 /// The handlers of probes and hooks, of which each has one.
@@ -107,13 +107,9 @@ impl Layers<'_> {
             namespace: metadata.namespace.clone().unwrap_or_default(),
             name: metadata.name.clone().unwrap_or_default(),
         };
-        let configs = self.effective.into_iter().flat_map(|effective| effective.applied.iter().rev());
-        let configs = configs.map(|config| Key::new(Namespace(&config.namespace), Name(&config.name)));
         let own = self.scene.document("LLMInferenceService", &Key::of(self.service));
-        let given = configs.filter_map(|key| {
-            let document = self.scene.document("LLMInferenceServiceConfig", &key)?;
-            Some((document, Some(key)))
-        });
+        let given = self.effective.into_iter().flat_map(|effective| self.scene.layer_documents(effective));
+        let given = given.map(|(key, document)| (document, Some(key)));
         // The topmost of the layers that have the most of the path.
         let mut found: Option<(usize, String, &Document, Option<Key>)> = None;
         for (document, key) in own.map(|document| (document, None)).into_iter().chain(given) {
@@ -124,17 +120,8 @@ impl Layers<'_> {
         }
         let Some((_, written, document, key)) = found else {
             return Finding {
-                file: name.to_string(),
-                line: None,
-                column: None,
-                severity: Severity::Error,
-                object: Some(name),
-                path: String::new(),
-                code: None,
-                reason: String::new(),
-                message: String::new(),
-                hint: None,
-                source: Source::Plan,
+                object: Some(name.clone()),
+                ..Finding::of_file(name.to_string(), None, Source::Plan)
             };
         };
         let mut finding = Finding::at(document, &name, &written, Source::Plan);

@@ -93,16 +93,9 @@ impl Cluster {
             KindLookup::Yes(resource) => resource,
             KindLookup::Misspelt(problem, hint) => {
                 let name = ObjectName::of(document, Namespace(document.namespace()));
-                let mut finding = Finding::at(document, &name, "kind", Source::Schema);
-                "NoMatch".clone_into(&mut finding.reason);
-                finding.code = Some(404);
-                finding.message = problem;
-                finding.hint = Some(hint);
-                return AdmissionOutcome {
-                    checked: Some((String::new(), name)),
-                    findings: vec![finding],
-                    stored: None,
-                };
+                let finding = Finding::at(document, &name, "kind", Source::Schema).error("NoMatch", problem);
+                let findings = vec![Finding { code: Some(404), ..finding.with_hint(hint) }];
+                return AdmissionOutcome { checked: Some((String::new(), name)), findings, stored: None };
             }
             KindLookup::No => return self.not_known(document),
         };
@@ -144,10 +137,8 @@ impl Cluster {
             own => Namespace(own),
         };
         let name = ObjectName::of(document, Namespace(document.namespace()));
-        let mut finding = Finding::at(document, &name, "", Source::Schema);
-        finding.severity = Severity::Note;
-        NOT_CHECKED.clone_into(&mut finding.reason);
-        finding.message = format!("unknown kind {} in {}; not checked", name.kind, name.api_version);
+        let message = format!("unknown kind {} in {}; not checked", name.kind, name.api_version);
+        let mut finding = Finding::at(document, &name, "", Source::Schema).note(NOT_CHECKED, message);
         finding.hint = (name.kind == "InferenceService").then(|| INFERENCE_SERVICE.to_owned());
         let stored = StoredManifest {
             document: document.clone(),
@@ -188,13 +179,11 @@ fn misnamed(document: &Document, name: &ObjectName, namespace: Namespace<&str>) 
         return None;
     }
     let problem = problems(NameRule::Label, namespace.as_str()).into_iter().next()?;
-    let mut finding = Finding::at(document, name, "metadata.namespace", Source::Schema);
-    "FieldValueInvalid".clone_into(&mut finding.reason);
-    finding.message = format!("no namespace can have the name {:?}: {problem}", namespace.as_str());
+    let message = format!("no namespace can have the name {:?}: {problem}", namespace.as_str());
     let is_template = ["$", "{{", "<"].iter().any(|start| namespace.contains(start));
-    finding.hint =
-        is_template.then(|| "replace this placeholder first, or leave the namespace out".to_owned());
-    Some(finding)
+    let hint = is_template.then(|| "replace this placeholder first, or leave the namespace out".to_owned());
+    let finding = Finding::at(document, name, "metadata.namespace", Source::Schema);
+    Some(Finding { hint, ..finding.error("FieldValueInvalid", message) })
 }
 
 /// Returns the object with its namespace.

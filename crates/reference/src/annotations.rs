@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeSet, fmt::Write as _, io};
 
-use crate::{NOTE, cell, source};
+use crate::{
+    NOTE, cell,
+    sentences::{Annotation, SENTENCES},
+    source,
+};
 
 /// Annotations of an S3 store, without the common beginning `serving.kserve.io/s3-`, and what each sets.
 const S3: [(&str, &str); 9] = [
@@ -17,46 +21,6 @@ const S3: [(&str, &str); 9] = [
     ("cabundle-configmap", "ConfigMap with these certificates."),
 ];
 
-/// Annotations whose keys other files define: the file, the key, the object that has it, and its meaning.
-const ELSEWHERE: [(&str, &str, &str, &str); 6] = [
-    (
-        "plan/src/workload/storage/credentials.rs",
-        "eks.amazonaws.com/role-arn",
-        "a service account",
-        "IAM role for downloads from S3: no Secret is needed.",
-    ),
-    (
-        "epp/src/discovery/kubernetes/mod.rs",
-        "llm-d.ai/active-ports",
-        "a pod",
-        "The ports of the pool that the pod serves, separated by commas. Without it, all. An earlier name is `inference.networking.k8s.io/active-ports`.",
-    ),
-    (
-        "node/src/controllers/autoscaler/scaled_object.rs",
-        "autoscaling.keda.sh/paused",
-        "a ScaledObject",
-        "KEDA does not scale. Local mode follows it.",
-    ),
-    (
-        "autoscale/src/given.rs",
-        "longboat.dev/metric.",
-        "an autoscaler of local mode",
-        "Beginning of a key that ends with the name of a metric. Sets the value of a metric that this machine does not have.",
-    ),
-    (
-        "node/src/options.rs",
-        "longboat.dev/engine",
-        "a pod of local mode",
-        "Which program runs as `vllm`, and why.",
-    ),
-    (
-        "node/src/registration.rs",
-        "longboat.dev/pretended-labels",
-        "the node of local mode",
-        "Labels, as JSON, that the node only pretends to have.",
-    ),
-];
-
 /// Returns annotations of an S3 store that have no sentence here, and sentences about keys that the code does not have. `read`
 /// returns a file below `crates`.
 pub(crate) fn gaps(read: impl Fn(&str) -> io::Result<String>) -> io::Result<Vec<String>> {
@@ -66,7 +30,7 @@ pub(crate) fn gaps(read: impl Fn(&str) -> io::Result<String>) -> io::Result<Vec<
     let told: BTreeSet<&str> = S3.map(|(key, _)| key).into();
     let mut gaps: Vec<String> =
         keys.symmetric_difference(&told).map(|key| format!("the annotation {S3_PREFIX}{key}")).collect();
-    for (file, key, ..) in ELSEWHERE {
+    for Annotation { file, key, .. } in &SENTENCES.annotations {
         if !read(file)?.contains(&format!("\"{key}\"")) {
             gaps.push(format!("the annotation {key} is not in crates/{file}"));
         }
@@ -87,7 +51,7 @@ pub(crate) fn page(text: &str) -> String {
         let _ = writeln!(page, "| `{}` | {} |", item.name, cell(&item.doc));
     }
     page.push_str("\n## Annotations of other objects\n\n| annotation | on | meaning |\n|---|---|---|\n");
-    for (_, key, object, meaning) in ELSEWHERE {
+    for Annotation { key, object, meaning, .. } in &SENTENCES.annotations {
         let _ = writeln!(page, "| `{key}` | {object} | {meaning} |");
     }
     page.push_str(

@@ -1,4 +1,4 @@
-//! What plugins, their parameters and settings do, in sentences.
+//! What plugins, their parameters, settings, reasons and annotations mean, in sentences.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -19,6 +19,22 @@ pub(crate) struct Sentences {
     pub(crate) plugins: BTreeMap<String, Description>,
     /// Settings by path.
     pub(crate) settings: BTreeMap<String, String>,
+    /// What to do about the reasons of conditions.
+    pub(crate) reasons: BTreeMap<String, String>,
+    /// Annotations whose keys other files define.
+    pub(crate) annotations: Vec<Annotation>,
+}
+
+/// An annotation.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Annotation {
+    /// The file that defines its key, below `crates`.
+    pub(crate) file: String,
+    pub(crate) key: String,
+    /// What has it.
+    pub(crate) object: String,
+    pub(crate) meaning: String,
 }
 
 /// The sentences about one plugin type.

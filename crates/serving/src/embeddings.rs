@@ -126,7 +126,7 @@ fn too_many() -> Refusal {
 }
 
 fn refuse(fields: &Fields) -> Result<(), Refusal> {
-    let asked = [
+    Refusal::none_asked([
         ("messages", fields.messages.is_some()),
         ("truncate_prompt_tokens", fields.truncate_prompt_tokens.is_some()),
         ("add_special_tokens", fields.add_special_tokens == Some(false)),
@@ -134,9 +134,5 @@ fn refuse(fields: &Fields) -> Result<(), Refusal> {
         ("use_activation", fields.use_activation.is_some()),
         ("embed_dtype", fields.embed_dtype.as_deref().is_some_and(|kind| kind != "float32")),
         ("endianness", fields.endianness.as_deref().is_some_and(|order| order == "big")),
-    ];
-    match asked.into_iter().find(|(_, asked)| *asked) {
-        Some((name, _)) => Err(Refusal::unsupported(name)),
-        None => Ok(()),
-    }
+    ])
 }

@@ -73,13 +73,8 @@ pub(crate) fn known_model(model: &Arc<dyn Model>, asked: Option<&str>) -> Result
 pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<ParsedRequest, Refusal> {
     let name = known_model(model, fields.model.as_deref())?;
     unsupported(fields)?;
-    for (name, is_asked) in
-        [("echo", fields.echo == Some(true)), ("add_special_tokens", fields.add_special_tokens == Some(true))]
-    {
-        if is_asked {
-            return Err(Refusal::unsupported(name));
-        }
-    }
+    let adds_special_tokens = fields.add_special_tokens == Some(true);
+    Refusal::none_asked([("echo", fields.echo == Some(true)), ("add_special_tokens", adds_special_tokens)])?;
     let Some(messages) = &fields.messages else {
         return Err(Refusal::invalid("messages", "messages: Field required."));
     };
@@ -161,9 +156,7 @@ pub(crate) fn completion(model: &Arc<dyn Model>, fields: &Fields) -> Result<Pars
             return Err(Refusal::field(name, format!("{name} belongs to /v1/chat/completions.")));
         }
     }
-    if fields.add_special_tokens == Some(false) {
-        return Err(Refusal::unsupported("add_special_tokens"));
-    }
+    Refusal::none_asked([("add_special_tokens", fields.add_special_tokens == Some(false))])?;
     let sampling = sampling::read(fields)?;
     if fields.echo == Some(true) && sampling.logprobs.is_some() {
         return Err(Refusal::field("echo", "echo together with logprobs is not supported by this server."));
@@ -307,7 +300,7 @@ pub(crate) fn unsupported(fields: &Fields) -> Result<(), Refusal> {
         ));
     }
     let given = |value: &Option<Value>| value.as_ref().is_some_and(|value| !value.is_null());
-    let asked = [
+    Refusal::none_asked([
         ("best_of", fields.best_of.is_some_and(|best_of| best_of != fields.n.unwrap_or(1))),
         ("use_beam_search", fields.use_beam_search == Some(true)),
         ("suffix", fields.suffix.as_ref().is_some_and(|suffix| !suffix.is_empty())),
@@ -331,9 +324,5 @@ pub(crate) fn unsupported(fields: &Fields) -> Result<(), Refusal> {
             fields.modalities.as_ref().is_some_and(|list| list.iter().any(|modality| modality != "text")),
         ),
         ("functions", fields.functions.is_some()),
-    ];
-    match asked.into_iter().find(|(_, asked)| *asked) {
-        Some((name, _)) => Err(Refusal::unsupported(name)),
-        None => Ok(()),
-    }
+    ])
 }

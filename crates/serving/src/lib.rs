@@ -58,6 +58,6 @@ pub use server::{ListenOptions, RunError, listen, serve};
 pub use server_args::{ENGINE_VERSION, ServerArgs};
 pub use shape::Shape;
 pub use tools::{Choice, Tool, Tools};
-pub use transfer::{Handover, Part, Remote};
+pub use transfer::{Handover, Part, Remote, prefilled};
 pub use transfers::Transfers;
 pub use vectors::{Vectors, normalise};

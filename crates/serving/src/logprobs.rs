@@ -6,21 +6,15 @@ use crate::Token;
 
 /// Returns a list of tokens with their bytes and alternatives, as in chat and responses.
 pub(crate) fn list(tokens: &[Token]) -> Vec<Value> {
-    let entry =
-        |text: &str, logprob: f64| json!({"token": text, "logprob": logprob, "bytes": text.as_bytes()});
-    tokens
-        .iter()
-        .map(|token| {
-            let mut value = entry(&token.text, token.logprob);
-            value["top_logprobs"] = token.top.iter().map(|(text, logprob)| entry(text, *logprob)).collect();
-            value
-        })
-        .collect()
+    entries(tokens, |text, logprob| json!({"token": text, "logprob": logprob, "bytes": text.as_bytes()}))
 }
 
 /// Returns the same list without the bytes, as in the events of responses.
 pub(crate) fn brief(tokens: &[Token]) -> Vec<Value> {
-    let entry = |text: &str, logprob: f64| json!({"token": text, "logprob": logprob});
+    entries(tokens, |text, logprob| json!({"token": text, "logprob": logprob}))
+}
+
+fn entries(tokens: &[Token], entry: impl Fn(&str, f64) -> Value) -> Vec<Value> {
     let with_top = |token: &Token| {
         let mut value = entry(&token.text, token.logprob);
         value["top_logprobs"] = token.top.iter().map(|(text, logprob)| entry(text, *logprob)).collect();

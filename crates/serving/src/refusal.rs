@@ -103,6 +103,14 @@ impl Refusal {
         Self::field(param, format!("{param} is not supported by this server: leave it out."))
     }
 
+    /// Refuses the first of these fields that is asked for, each of which the server does not honour.
+    pub fn none_asked(fields: impl IntoIterator<Item = (&'static str, bool)>) -> Result<(), Self> {
+        match fields.into_iter().find(|(_, is_asked)| *is_asked) {
+            Some((name, _)) => Err(Self::unsupported(name)),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the message for the client.
     pub fn message(&self) -> &str {
         &self.message

@@ -36,7 +36,7 @@ pub fn router(model: Arc<dyn Model>) -> Router {
         .route("/metrics", get(metrics))
         .route("/health", get(StatusCode::OK))
         .route("/ping", get(StatusCode::OK).post(StatusCode::OK))
-        .route("/version", get(version))
+        .route("/version", get(async || Json(json!({"version": ENGINE_VERSION}))))
         .fallback(|| async { Refusal::not_found("Not Found") })
         .method_not_allowed_fallback(|| async { Refusal::method_not_allowed() })
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
@@ -91,10 +91,6 @@ async fn models(State(model): State<Arc<dyn Model>>) -> Json<Value> {
     Json(json!({"object": "list", "data": base.chain(adapters).collect::<Vec<_>>()}))
 }
 
-async fn version() -> Json<Value> {
-    Json(json!({"version": ENGINE_VERSION}))
-}
-
 async fn tokenize(
     State(model): State<Arc<dyn Model>>,
     Body(request): Body<Tokenize>,
@@ -102,16 +98,12 @@ async fn tokenize(
     let given = |value: &Option<Value>| value.as_ref().is_some_and(|value| !value.is_null());
     // Texts get what begins each text, conversations what their template writes.
     let adds = request.add_special_tokens.is_some_and(|adds| adds != request.prompt.is_some());
-    for (name, is_asked) in [
+    Refusal::none_asked([
         ("add_special_tokens", adds),
         ("return_token_strs", request.return_token_strs == Some(true)),
         ("chat_template", given(&request.chat_template)),
         ("mm_processor_kwargs", given(&request.mm_processor_kwargs)),
-    ] {
-        if is_asked {
-            return Err(Refusal::unsupported(name));
-        }
-    }
+    ])?;
     let tokens = match &request.prompt {
         Some(prompt) => {
             job::fits(model.as_ref(), prompt)?;

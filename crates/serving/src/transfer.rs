@@ -1,9 +1,9 @@
 //! Requests that are split between two engines, and the part that this engine computes.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::SocketAddr};
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// How the KV cache of a split request is transferred, in the fields of vLLM's connectors.
 #[derive(Debug, Default, Deserialize)]
@@ -134,6 +134,14 @@ impl Transfer {
     }
 }
 
+/// Returns what an engine says of the cache of a prompt that it has computed, to the engine that continues.
+pub fn prefilled(engine: &str, address: SocketAddr) -> Value {
+    json!({
+        "do_remote_prefill": true, "do_remote_decode": false, "remote_engine_id": engine,
+        "remote_host": address.ip().to_string(), "remote_port": address.port(),
+    })
+}
+
 /// Returns the host of an address such as `http://10.0.0.1:8998`.
 fn host(address: &str) -> Option<&str> {
     let authority = address.split_once("://").map_or(address, |(_, authority)| authority);
@@ -143,8 +151,6 @@ fn host(address: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

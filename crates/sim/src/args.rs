@@ -1,7 +1,7 @@
 //! The command line: the flags of vLLM's `serve` and of the reference simulator together. Flags that change the simulator's
 //! behaviour are known by name. Every other flag is accepted and reported as ignored.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use longboat_api::vllm_flags;
 use longboat_engine_model::{Parameters, Timing};
@@ -72,12 +72,8 @@ pub struct Args {
     pub(crate) lends_adapters: bool,
     pub(crate) mode: Mode,
     pub(crate) seed: Option<u64>,
-    pub(crate) max_model_len: usize,
-    pub(crate) max_num_seqs: usize,
-    pub(crate) max_waiting: usize,
-    pub(crate) block_size: usize,
-    pub(crate) cache_blocks: usize,
-    pub(crate) timing: Timing,
+    /// The numbers of the engine, with which its load can be computed without running it.
+    pub(crate) parameters: Parameters,
     /// This engine's part of requests that two engines divide by a meeting place (SGLang).
     pub(crate) disaggregation: Option<handover::Mode>,
     /// The folder in which engines share computed blocks.
@@ -103,10 +99,13 @@ impl Args {
     /// The defaults of an engine.
     fn realistic() -> Self {
         let mut defaults = Self::defaults();
-        defaults.max_model_len = 32_768;
-        defaults.max_num_seqs = 256;
-        defaults.cache_blocks = 8192;
-        defaults.timing = Timing::realistic();
+        defaults.parameters = Parameters {
+            max_model_len: 32_768,
+            max_num_seqs: 256,
+            cache_blocks: 8192,
+            timing: Timing::realistic(),
+            ..defaults.parameters
+        };
         defaults.media.time = Duration::from_millis(20);
         defaults
     }
@@ -145,14 +144,7 @@ impl Args {
 
     /// The numbers of the engine, with which its load can be computed without running it.
     pub fn parameters(&self) -> Parameters {
-        Parameters {
-            max_num_seqs: self.max_num_seqs,
-            max_waiting: self.max_waiting,
-            block_size: self.block_size,
-            cache_blocks: self.cache_blocks,
-            max_model_len: self.max_model_len,
-            timing: self.timing,
-        }
+        self.parameters
     }
 
     /// Reads the environment variables that a model server reads.
@@ -169,12 +161,14 @@ impl Args {
             lends_adapters: false,
             mode: Mode::Random,
             seed: None,
-            max_model_len: 1024,
-            max_num_seqs: 5,
-            max_waiting: 1000,
-            block_size: 16,
-            cache_blocks: 1024,
-            timing: Timing::default(),
+            parameters: Parameters {
+                max_model_len: 1024,
+                max_num_seqs: 5,
+                max_waiting: 1000,
+                block_size: 16,
+                cache_blocks: 1024,
+                timing: Timing::default(),
+            },
             disaggregation: None,
             storage: None,
             cache_hit_threshold: None,
@@ -196,6 +190,7 @@ impl Args {
             words = dialect.arguments(words);
         }
         (self.server, flags) = ServerArgs::parse(CommandLine { words, flags })?;
+        let parameters = &mut self.parameters;
         for flag in &flags {
             match flag.name.as_str() {
                 "simulated-engine" => match flag.text()? {
@@ -220,16 +215,16 @@ impl Args {
                     }
                 }
                 "seed" => self.seed = Some(flag.value()?),
-                "max-model-len" => self.max_model_len = flag.positive()?,
-                "max-num-seqs" => self.max_num_seqs = flag.positive()?,
-                "max-waiting-queue-length" => self.max_waiting = flag.value()?,
-                "block-size" => self.block_size = flag.positive()?,
-                "kv-cache-size" | "num-gpu-blocks-override" => self.cache_blocks = flag.positive()?,
-                "time-to-first-token" | "prefill-overhead" => self.timing.first_token = duration(flag)?,
-                "prefill-time-per-token" => self.timing.prefill_per_token = duration(flag)?,
-                "inter-token-latency" => self.timing.between_tokens = duration(flag)?,
-                "kv-cache-transfer-latency" => self.timing.transfer = duration(flag)?,
-                "kv-cache-transfer-time-per-token" => self.timing.transfer_per_token = duration(flag)?,
+                "max-model-len" => parameters.max_model_len = flag.positive()?,
+                "max-num-seqs" => parameters.max_num_seqs = flag.positive()?,
+                "max-waiting-queue-length" => parameters.max_waiting = flag.value()?,
+                "block-size" => parameters.block_size = flag.positive()?,
+                "kv-cache-size" | "num-gpu-blocks-override" => parameters.cache_blocks = flag.positive()?,
+                "time-to-first-token" | "prefill-overhead" => parameters.timing.first_token = duration(flag)?,
+                "prefill-time-per-token" => parameters.timing.prefill_per_token = duration(flag)?,
+                "inter-token-latency" => parameters.timing.between_tokens = duration(flag)?,
+                "kv-cache-transfer-latency" => parameters.timing.transfer = duration(flag)?,
+                "kv-cache-transfer-time-per-token" => parameters.timing.transfer_per_token = duration(flag)?,
                 "kv-transfer-loss-rate" => self.faults.lost = flag.value()?,
                 "kv-transfer-config" => self.storage = storage::configured(flag)?,
                 "modalities" => self.media.set_modalities(flag)?,
@@ -239,12 +234,16 @@ impl Args {
                 "ec-transfer-config" => self.media.set_transfer(flag)?,
                 "ec-transfer-loss-rate" => self.faults.lost_embeddings = flag.value()?,
                 "default-embedding-dimensions" => self.vector_width = width(flag)?,
-                "global-cache-hit-threshold" => self.cache_hit_threshold = Some(part(flag)?),
+                "global-cache-hit-threshold" => {
+                    self.cache_hit_threshold = Some(within(flag, 0.0..=1.0, "0 to 1")?);
+                }
                 "disaggregation-mode" => self.disaggregation = handover::mode(flag)?,
                 "failure-injection-rate" => self.faults.refused = flag.value()?,
                 "failure-types" => self.faults.kinds = kinds(flag)?,
-                "time-factor-under-load" => self.timing.factor_under_load = factor(flag)?,
-                "max-num-batched-tokens" => self.timing.max_batched_tokens = batched_tokens(flag)?,
+                "time-factor-under-load" => {
+                    parameters.timing.factor_under_load = within(flag, 1.0..=1000.0, "1.0 to 1000")?;
+                }
+                "max-num-batched-tokens" => parameters.timing.max_batched_tokens = batched_tokens(flag)?,
                 _ => self.server.ignored.push(format!("--{}", flag.name)),
             }
         }
@@ -252,12 +251,13 @@ impl Args {
     }
 }
 
-fn factor(flag: &Flag) -> Result<f64, ArgsError> {
+/// Reads a number between bounds, of which an error has the words.
+fn within(flag: &Flag, bounds: RangeInclusive<f64>, words: &str) -> Result<f64, ArgsError> {
     let value: f64 = flag.value()?;
-    if (1.0..=1000.0).contains(&value) {
+    if bounds.contains(&value) {
         Ok(value)
     } else {
-        Err(flag.invalid(format!("`{value}`: expected a number from 1.0 to 1000")))
+        Err(flag.invalid(format!("`{value}`: expected a number from {words}")))
     }
 }
 
@@ -285,15 +285,6 @@ fn width(flag: &Flag) -> Result<usize, ArgsError> {
         Ok(value)
     } else {
         Err(flag.invalid(format!("`{value}`: expected at most {MAX_EMBEDDING_WIDTH}")))
-    }
-}
-
-fn part(flag: &Flag) -> Result<f64, ArgsError> {
-    let value: f64 = flag.value()?;
-    if (0.0..=1.0).contains(&value) {
-        Ok(value)
-    } else {
-        Err(flag.invalid(format!("`{value}`: expected a number from 0 to 1")))
     }
 }
 
@@ -386,7 +377,10 @@ mod tests {
             (args.server.model.as_str(), args.server.names),
             ("/mnt/models", vec!["org/model".to_owned()])
         );
-        assert_eq!((args.max_model_len, args.block_size, args.max_num_seqs), (4096, 64, 256));
+        assert_eq!(
+            (args.parameters.max_model_len, args.parameters.block_size, args.parameters.max_num_seqs),
+            (4096, 64, 256)
+        );
         assert_eq!(args.server.ignored, ["--tp"]);
         assert!(Args::simulator(&["--simulated-engine=other", "m"]).is_err());
     }
@@ -405,7 +399,7 @@ mod tests {
             "2",
         ];
         let args = Args::simulator(&arguments).unwrap();
-        assert_eq!((args.server.model.as_str(), args.max_model_len), ("/mnt/models", 4096));
+        assert_eq!((args.server.model.as_str(), args.parameters.max_model_len), ("/mnt/models", 4096));
         assert_eq!((args.server.names, args.engine.has_metrics), (vec!["org/m".to_owned()], true));
         let arguments = [
             "--simulated-engine=llamacpp",
@@ -418,7 +412,7 @@ mod tests {
             "4",
         ];
         let args = Args::simulator(&arguments).unwrap();
-        assert_eq!((args.server.model.as_str(), args.max_num_seqs), ("/m.gguf", 4));
+        assert_eq!((args.server.model.as_str(), args.parameters.max_num_seqs), ("/m.gguf", 4));
         assert_eq!((args.server.names, args.engine.has_metrics), (vec!["m".to_owned()], true));
         let adapter = r#"{"lora_name":"sql","lora_path":"/mnt/lora/sql"}"#;
         let start =

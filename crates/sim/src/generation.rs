@@ -59,17 +59,8 @@ pub(crate) async fn start(
     }
     for (prompt, choices) in job.prompts.iter().zip(choices.chunks(job.copies)) {
         let generated: usize = choices.iter().map(|choice| choice.generated).sum();
-        // Such a request would wait for blocks for ever, so it is refused before it enters the queue.
-        let memory = (prompt.tokens.len() + generated).div_ceil(args.block_size);
-        if memory > args.cache_blocks {
-            return Err(Refusal::bad_request(format!(
-                "the request needs {memory} blocks of KV cache, the engine has {}.",
-                args.cache_blocks
-            )));
-        }
-        let admitted = engine.admit(&prompt.tokens, generated, caches).await;
-        running
-            .push(admitted.map_err(|_| Refusal::overloaded("The waiting queue is full; try again later."))?);
+        engine.fits(prompt.tokens.len() + generated)?;
+        running.push(engine.admit(&prompt.tokens, generated, caches).await?);
     }
     // If the prompt's KV cache was received, no embeddings are needed.
     let encoded = match &engine.encoder {

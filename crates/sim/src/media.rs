@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use longboat_serving::{ArgsError, Flag, Media, Modality};
 use serde::Deserialize;
 
-use crate::engine::storage::Storage;
+use crate::engine::storage::{ConnectorConfig, Storage};
 
 /// The most items in a prompt, if `--limit-mm-per-prompt` sets no limit. The number is vLLM's.
 const MAX_ITEMS: usize = 999;
@@ -98,13 +98,9 @@ impl MediaArgs {
         struct Config {
             ec_role: String,
             #[serde(default)]
-            ec_connector_extra_config: Extra,
+            ec_connector_extra_config: ConnectorConfig,
         }
-        #[derive(Default, Deserialize)]
-        struct Extra {
-            shared_storage_path: Option<std::path::PathBuf>,
-        }
-        let Config { ec_role, ec_connector_extra_config: extra } = json(flag)?;
+        let Config { ec_role, ec_connector_extra_config } = json(flag)?;
         let side = match ec_role.as_str() {
             "ec_producer" => Side::Producer,
             "ec_consumer" => Side::Consumer,
@@ -113,12 +109,12 @@ impl MediaArgs {
                 return Err(flag.invalid(message));
             }
         };
-        self.transfer = Some(Transfer { side, storage: extra.shared_storage_path.map(Storage::new) });
+        self.transfer = Some(Transfer { side, storage: ec_connector_extra_config.storage() });
         Ok(())
     }
 }
 
-fn json<T: for<'de> Deserialize<'de>>(flag: &Flag) -> Result<T, ArgsError> {
+pub(crate) fn json<T: for<'de> Deserialize<'de>>(flag: &Flag) -> Result<T, ArgsError> {
     serde_json::from_str(flag.text()?).map_err(|error| flag.invalid(error.to_string()))
 }
 

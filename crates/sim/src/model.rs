@@ -7,7 +7,7 @@ use futures::StreamExt;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use longboat_api::engine::VLLM;
 use longboat_serving::{
-    Adapter, Card, Job, JobStart, Layout, Media, Model, Part, Purpose, Refusal, Tool, Vectors,
+    Adapter, Card, Job, JobStart, Layout, Media, Model, Part, Purpose, Refusal, Tool, Vectors, prefilled,
 };
 use parking_lot::RwLock;
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ impl Simulator {
     /// Creates a simulator with these arguments.
     pub fn new(args: Args) -> Self {
         let owner = args.engine.dialect.map_or("vllm", |dialect| dialect.owner);
-        let card = args.server.card(args.max_model_len, owner);
+        let card = args.server.card(args.parameters.max_model_len, owner);
         let address = args.server.address;
         let id = format!("{}:{}-{:016x}", address.ip(), address.port(), rand::random::<u64>());
         let media = args.media.media();
@@ -165,16 +165,12 @@ impl Model for Simulator {
         }
         // Answers are no choice of tokens.
         let sampling = &job.sampling;
-        for (name, is_asked) in [
+        Refusal::none_asked([
             ("stop_token_ids", !sampling.stop_tokens.is_empty()),
             ("logit_bias", !sampling.biases.is_empty()),
             ("allowed_token_ids", sampling.allowed.is_some()),
             ("bad_words", !sampling.bad_words.is_empty()),
-        ] {
-            if is_asked {
-                return Err(Refusal::unsupported(name));
-            }
-        }
+        ])?;
         handover::divide(args.disaggregation, &mut job);
         encoder::limit(args, &mut job);
         let prompt: usize = job.prompts.iter().map(|prompt| prompt.tokens.len()).sum();
@@ -183,13 +179,8 @@ impl Model for Simulator {
         let mut headers = HeaderMap::new();
         headers.extend(adapter.map(|name| (ADAPTER, name)));
         let source = handover::source(&job).filter(|_| caches.has_come);
-        if let Some(host) = source.and_then(|host| HeaderValue::from_str(host).ok()) {
-            headers.insert(SOURCE, host);
-        }
-        if let Some(host) = generation.embeddings_source()
-            && let Ok(host) = HeaderValue::from_str(host)
-        {
-            headers.insert(EMBEDDINGS_SOURCE, host);
+        for (name, host) in [(SOURCE, source), (EMBEDDINGS_SOURCE, generation.embeddings_source())] {
+            headers.extend(host.and_then(|host| Some((name, HeaderValue::from_str(host).ok()?))));
         }
         Ok(JobStart {
             ec_transfer_params: encoder::params(args, &job),
@@ -242,14 +233,9 @@ impl Model for Simulator {
 
 /// Returns the location of a prefill's KV cache, in the fields of vLLM's connector.
 fn transfer(engine: &Engine, prompt: usize) -> Value {
-    let blocks = prompt.div_ceil(engine.args.block_size);
-    let (host, port) = (engine.args.server.address.ip(), engine.args.server.address.port());
-    json!({
-        "do_remote_prefill": true,
-        "do_remote_decode": false,
-        "remote_engine_id": format!("{host}:{port}"),
-        "remote_block_ids": [(0..blocks).collect::<Vec<_>>()],
-        "remote_host": host.to_string(),
-        "remote_port": port,
-    })
+    let blocks = prompt.div_ceil(engine.args.parameters.block_size);
+    let address = engine.args.server.address;
+    let mut params = prefilled(&format!("{}:{}", address.ip(), address.port()), address);
+    params["remote_block_ids"] = json!([(0..blocks).collect::<Vec<_>>()]);
+    params
 }

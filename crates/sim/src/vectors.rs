@@ -17,25 +17,14 @@ pub(crate) async fn embed(
     if let Some(refusal) = args.faults.refusal() {
         return Err(refusal);
     }
-    if let Some(prompt) =
-        prompts.iter().find(|prompt| prompt.len().div_ceil(args.block_size) > args.cache_blocks)
-    {
-        return Err(Refusal::bad_request(format!(
-            "the request needs {} blocks of KV cache, the engine has {}.",
-            prompt.len().div_ceil(args.block_size),
-            args.cache_blocks
-        )));
-    }
+    prompts.iter().try_for_each(|prompt| engine.fits(prompt.len()))?;
     let made = stream::iter(prompts).map(|prompt| async move {
-        let running = engine
-            .admit(&prompt, 0, Caches::default())
-            .await
-            .map_err(|_| Refusal::overloaded("The waiting queue is full; try again later."))?;
+        let running = engine.admit(&prompt, 0, Caches::default()).await?;
         running.prefill().await;
         running.finished(0, "stop");
         Ok(vector(&prompt, width))
     });
-    made.buffered(args.max_num_seqs).try_collect().await
+    made.buffered(args.parameters.max_num_seqs).try_collect().await
 }
 
 /// The vector of a text: always the same, of the length 1, and near those of texts with the same tokens.

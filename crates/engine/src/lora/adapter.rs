@@ -107,7 +107,7 @@ impl Adapter {
         let file = Safetensors::described_by(&settings_path, std::slice::from_ref(&path))?;
         let mut places: BTreeMap<(usize, Target), [Option<String>; 2]> = BTreeMap::new();
         let mut unexpected = BTreeSet::new();
-        for tensor in file.names() {
+        for tensor in file.tensors.names() {
             match place(tensor).filter(|(layer, ..)| *layer < config.layers) {
                 Some((layer, target, side)) => {
                     places.entry((layer, target)).or_default()[side] = Some(tensor.to_owned());
@@ -139,7 +139,7 @@ impl Adapter {
                 return Err(malformed(&path, format!("`{half}` has no counterpart (lora_A and lora_B)")));
             };
             let (inputs, outputs) = target.shape(config);
-            let read = |name: &str, shape: [usize; 2]| match file.tensor(name)? {
+            let read = |name: &str, shape: [usize; 2]| match file.tensors.read(name)? {
                 Some(raw) => raw.numbers(&shape),
                 None => Err(malformed(&path, format!("`{name}` is missing"))),
             };

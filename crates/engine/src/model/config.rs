@@ -60,16 +60,8 @@ impl Config {
         let architecture = text("general.architecture")
             .ok_or_else(|| ConfigError::missing("general.architecture"))?
             .to_owned();
-        let (rope_pairs, normalises_heads) = match architecture.as_str() {
-            "llama" => (Pairs::Neighbours, false),
-            "qwen2" => (Pairs::Halves, false),
-            "qwen3" => (Pairs::Halves, true),
-            other => {
-                return Err(ConfigError::Unsupported(format!(
-                    "the architecture `{other}` (llama, qwen2 and qwen3 are)"
-                )));
-            }
-        };
+        let normalises_heads = normalises_heads(&architecture)?;
+        let rope_pairs = if architecture == "llama" { Pairs::Neighbours } else { Pairs::Halves };
         let key = |name: &str| format!("{architecture}.{name}");
         let optional = |name: &str| file.get(&key(name)).and_then(Value::size);
         let size = |name: &str| optional(name).ok_or_else(|| ConfigError::missing(&key(name)));
@@ -107,15 +99,7 @@ impl Config {
     fn of_json(files: &Safetensors) -> Result<Self, ConfigError> {
         let config = files.config();
         let architecture = config["model_type"].as_str().ok_or_else(|| ConfigError::missing("model_type"))?;
-        let normalises_heads = match architecture {
-            "llama" | "qwen2" => false,
-            "qwen3" => true,
-            other => {
-                return Err(ConfigError::Unsupported(format!(
-                    "the architecture `{other}` (llama, qwen2 and qwen3 are)"
-                )));
-            }
-        };
+        let normalises_heads = normalises_heads(architecture)?;
         if config["quantization_config"].is_object() {
             return Err(ConfigError::Unsupported("a `quantization_config`".into()));
         }
@@ -214,6 +198,17 @@ enum ConfigError {
 impl ConfigError {
     fn missing(key: &str) -> Self {
         Self::Malformed(format!("`{key}` is missing or has the wrong type"))
+    }
+}
+
+/// Whether the heads of an architecture are normalised.
+fn normalises_heads(architecture: &str) -> Result<bool, ConfigError> {
+    match architecture {
+        "llama" | "qwen2" => Ok(false),
+        "qwen3" => Ok(true),
+        other => {
+            Err(ConfigError::Unsupported(format!("the architecture `{other}` (llama, qwen2 and qwen3 are)")))
+        }
     }
 }
 

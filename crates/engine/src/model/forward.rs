@@ -148,9 +148,6 @@ impl Transformer {
                     keys,
                     &values[(row + offset) * key_width..][..key_width],
                 );
-            }
-            for offset in 0..span.tokens.len() {
-                let position = span.start + offset;
                 let queries = &mut queries[(row + offset) * query_width..][..query_width];
                 for head in queries.chunks_exact_mut(head_width) {
                     self.rope.turn(head, position);

@@ -31,7 +31,7 @@ pub(super) fn name(weights: &Weights, part: Part) -> String {
             let name = safetensors(part);
             // Models that were saved without an output head, such as embedding models, have names without the prefix.
             match name.strip_prefix("model.") {
-                Some(short) if files.has("embed_tokens.weight") => short.to_owned(),
+                Some(short) if files.tensors.has("embed_tokens.weight") => short.to_owned(),
                 _ => name,
             }
         }

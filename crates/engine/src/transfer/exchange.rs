@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use longboat_serving::{Job, Part, Refusal, Remote, Transfers};
+use longboat_serving::{Job, Part, Refusal, Remote, Transfers, prefilled};
 use parking_lot::RwLock;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -236,15 +236,10 @@ impl Exchange {
 
     /// Returns the transfer parameters of a kept prompt, without its blocks.
     fn params(&self, name: Name) -> Value {
-        json!({
-            "do_remote_prefill": true,
-            "do_remote_decode": false,
-            "remote_engine_id": self.host.engine,
-            "remote_request_id": name.to_string(),
-            "remote_host": self.settings.address.ip().to_string(),
-            "remote_port": self.settings.address.port(),
-            "tp_size": 1,
-        })
+        let mut params = prefilled(&self.host.engine, self.settings.address);
+        params["remote_request_id"] = name.to_string().into();
+        params["tp_size"] = 1.into();
+        params
     }
 
     /// Counts prompts that were dropped before they were fetched.

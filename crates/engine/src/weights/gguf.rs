@@ -11,7 +11,7 @@ use candle_core::quantized::GgmlDType;
 
 use super::{
     bytes::{Cursor, HeaderError},
-    raw::RawTensor,
+    raw::{TensorInfo, Tensors},
 };
 use crate::LoadError;
 
@@ -31,19 +31,11 @@ pub(crate) enum Value {
     List(Vec<Self>),
 }
 
-struct TensorInfo {
-    format: GgmlDType,
-    shape: Vec<usize>,
-    offset: u64,
-    length: usize,
-}
-
 /// An open GGUF file.
 pub(crate) struct Gguf {
     path: PathBuf,
-    file: File,
     metadata: BTreeMap<String, Value>,
-    tensors: BTreeMap<String, TensorInfo>,
+    pub(super) tensors: Tensors,
 }
 
 // === impl Value ===
@@ -109,7 +101,9 @@ impl Gguf {
             file.read_exact_at(&mut bytes, 0).map_err(failed)?;
             match Header::read(&bytes, size) {
                 Ok(Header { metadata, tensors }) => {
-                    return Ok(Self { path: path.to_owned(), file, metadata, tensors });
+                    let path = path.to_owned();
+                    let tensors = Tensors { files: vec![(path.clone(), file)], places: tensors };
+                    return Ok(Self { path, metadata, tensors });
                 }
                 // The header is longer than the part that was read.
                 Err(HeaderError::Truncated) if (length as u64) < size && length < MAX_HEADER_BYTES => {
@@ -138,30 +132,6 @@ impl Gguf {
     /// Returns a value of the metadata.
     pub(crate) fn get(&self, key: &str) -> Option<&Value> {
         self.metadata.get(key)
-    }
-
-    /// The sorted names of all tensors.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.tensors.keys().map(String::as_str)
-    }
-
-    /// The format and the shape of every tensor.
-    pub(super) fn tensors(&self) -> impl Iterator<Item = (GgmlDType, &[usize])> {
-        self.tensors.values().map(|place| (place.format, place.shape.as_slice()))
-    }
-
-    pub(super) fn tensor(&self, name: &str) -> Result<Option<RawTensor>, LoadError> {
-        let Some(place) = self.tensors.get(name) else { return Ok(None) };
-        let mut data = vec![0; place.length];
-        let failed = |source| LoadError::Read { path: self.path.clone(), source };
-        self.file.read_exact_at(&mut data, place.offset).map_err(failed)?;
-        Ok(Some(RawTensor {
-            path: self.path.clone(),
-            name: name.to_owned(),
-            format: place.format,
-            shape: place.shape.clone(),
-            data,
-        }))
     }
 }
 
@@ -248,7 +218,7 @@ impl TensorInfo {
             .filter(|elements| elements.is_multiple_of(format.block_size()))
             .and_then(|elements| (elements / format.block_size()).checked_mul(format.type_size()))
             .ok_or_else(|| invalid("its size does not match its format".into()))?;
-        Ok((name, Self { format, shape, offset: cursor.u64()?, length }))
+        Ok((name, Self { file: 0, format, shape, offset: cursor.u64()?, length }))
     }
 }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use self::{
     gguf::{Gguf, Value, metadata as gguf_metadata, probe as gguf_probe},
     matrix::{Embedding, Matrix},
-    raw::RawTensor,
+    raw::{RawTensor, Tensors},
     safetensors::{Safetensors, probe as safetensors_probe},
 };
 use crate::LoadError;
@@ -58,12 +58,8 @@ impl Weights {
 
     /// The memory in bytes for loading: all tensors in their final form, and the largest one during its conversion.
     pub(crate) fn memory(&self, as_shipped: bool) -> u64 {
-        let tensors: Vec<(GgmlDType, &[usize])> = match self {
-            Self::Gguf(file) => file.tensors().collect(),
-            Self::Safetensors(files) => files.tensors().collect(),
-        };
         let (mut kept, mut most) = (0_u64, 0_u64);
-        for (format, shape) in tensors {
+        for (format, shape) in self.tensors().formats() {
             let numbers: u64 = shape.iter().map(|length| *length as u64).product();
             let bytes = |format: GgmlDType| numbers / format.block_size() as u64 * format.type_size() as u64;
             // Vectors are kept as plain numbers.
@@ -79,12 +75,8 @@ impl Weights {
     /// Returns a digest of these weights: a hash over the names, formats and bytes of all tensors, in hexadecimal. It does
     /// not protect against weights that were crafted to have the same digest.
     pub(crate) fn digest(&self) -> Result<String, LoadError> {
-        let names: Vec<&str> = match self {
-            Self::Gguf(file) => file.names().collect(),
-            Self::Safetensors(files) => files.names().collect(),
-        };
         let mut digest = 0;
-        for name in names {
+        for name in self.tensors().names() {
             let Some(raw) = self.tensor(name)? else { continue };
             let described = format!("{name} {:?} {:?}", raw.format, raw.shape);
             digest = xxh64(&raw.data, xxh64(described.as_bytes(), digest));
@@ -94,9 +86,13 @@ impl Weights {
 
     /// Reads a tensor. Returns `None` if the model has no such tensor.
     pub(crate) fn tensor(&self, name: &str) -> Result<Option<RawTensor>, LoadError> {
+        self.tensors().read(name)
+    }
+
+    fn tensors(&self) -> &Tensors {
         match self {
-            Self::Gguf(file) => file.tensor(name),
-            Self::Safetensors(files) => files.tensor(name),
+            Self::Gguf(file) => &file.tensors,
+            Self::Safetensors(files) => &files.tensors,
         }
     }
 

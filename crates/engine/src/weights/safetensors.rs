@@ -11,7 +11,10 @@ use candle_core::quantized::GgmlDType;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{files, raw::RawTensor};
+use super::{
+    files,
+    raw::{TensorInfo, Tensors},
+};
 use crate::LoadError;
 
 /// The longest header, in bytes, as the format defines.
@@ -24,20 +27,11 @@ struct Entry {
     data_offsets: [u64; 2],
 }
 
-struct TensorInfo {
-    file: usize,
-    format: GgmlDType,
-    shape: Vec<usize>,
-    offset: u64,
-    length: usize,
-}
-
 /// The open files of a model.
 pub(crate) struct Safetensors {
     config_path: PathBuf,
     config: Value,
-    files: Vec<(PathBuf, File)>,
-    tensors: BTreeMap<String, TensorInfo>,
+    pub(crate) tensors: Tensors,
 }
 
 // === impl Safetensors ===
@@ -52,13 +46,13 @@ impl Safetensors {
     pub(crate) fn described_by(config_path: &Path, paths: &[PathBuf]) -> Result<Self, LoadError> {
         let config_path = config_path.to_owned();
         let config = files::json(&config_path)?;
-        let (mut files, mut tensors) = (Vec::new(), BTreeMap::new());
+        let (mut files, mut places) = (Vec::new(), BTreeMap::new());
         for path in paths {
             let file = File::open(path).map_err(|source| LoadError::Read { path: path.clone(), source })?;
-            read_header(path, &file, files.len(), &mut tensors)?;
+            read_header(path, &file, files.len(), &mut places)?;
             files.push((path.clone(), file));
         }
-        Ok(Self { config_path, config, files, tensors })
+        Ok(Self { config_path, config, tensors: Tensors { files, places } })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -68,35 +62,6 @@ impl Safetensors {
     /// The content of `config.json`.
     pub(crate) fn config(&self) -> &Value {
         &self.config
-    }
-
-    /// The format and the shape of every tensor.
-    pub(super) fn tensors(&self) -> impl Iterator<Item = (GgmlDType, &[usize])> {
-        self.tensors.values().map(|place| (place.format, place.shape.as_slice()))
-    }
-
-    /// The sorted names of all tensors.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.tensors.keys().map(String::as_str)
-    }
-
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.tensors.contains_key(name)
-    }
-
-    pub(crate) fn tensor(&self, name: &str) -> Result<Option<RawTensor>, LoadError> {
-        let Some(place) = self.tensors.get(name) else { return Ok(None) };
-        let (path, file) = &self.files[place.file];
-        let mut data = vec![0; place.length];
-        file.read_exact_at(&mut data, place.offset)
-            .map_err(|source| LoadError::Read { path: path.clone(), source })?;
-        Ok(Some(RawTensor {
-            path: path.clone(),
-            name: name.to_owned(),
-            format: place.format,
-            shape: place.shape.clone(),
-            data,
-        }))
     }
 }
 
@@ -189,9 +154,9 @@ mod tests {
         let header =
             r#"{"__metadata__":{"format":"pt"},"w":{"dtype":"BF16","shape":[2,2],"data_offsets":[0,8]}}"#;
         let files = open(header, 8).unwrap();
-        let raw = files.tensor("w").unwrap().unwrap();
+        let raw = files.tensors.read("w").unwrap().unwrap();
         assert_eq!((raw.shape, raw.data.len()), (vec![2, 2], 8));
-        assert!(files.tensor("v").unwrap().is_none());
+        assert!(files.tensors.read("v").unwrap().is_none());
         for (header, data) in [
             (header, 7),
             (r#"{"w":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}"#, 12),

@@ -45,12 +45,15 @@ impl Applier {
         Self { client, force, deadline, tally: Tally::default() }
     }
 
-    /// Creates or updates an object.
+    /// Creates or updates an object. With `replaces`, replaces the content that another owner has written first.
     ///
     /// # Errors
     ///
     /// If the server refuses the object. The error has the server's message and, for conflicts, each field.
-    pub(super) async fn write(&mut self, wanted: &Value) -> anyhow::Result<()> {
+    pub(super) async fn write(&mut self, wanted: &Value, replaces: bool) -> anyhow::Result<()> {
+        if replaces {
+            self.replace(wanted).await?;
+        }
         let title = object::title(wanted);
         let api = object::api_of(&self.client, wanted)?;
         let before =
@@ -85,7 +88,7 @@ impl Applier {
 
     /// Replaces the content of another owner's object completely. Merging would not work: a merge of two presets has no
     /// known meaning, and the server refuses a webhook with two addresses.
-    pub(super) async fn replace(&self, wanted: &Value) -> anyhow::Result<()> {
+    async fn replace(&self, wanted: &Value) -> anyhow::Result<()> {
         let title = object::title(wanted);
         let refused = |error| object::refused("replace", &title, &error);
         let api = object::api_of(&self.client, wanted)?;

@@ -66,10 +66,7 @@ pub(crate) async fn install(
     }
     let mut applier = Applier::new(client.clone(), options.force, deadline);
     for definition in &installation.definitions {
-        if survey.replaces(definition) {
-            applier.replace(definition).await?;
-        }
-        applier.write(definition).await?;
+        applier.write(definition, survey.replaces(definition)).await?;
     }
     wait::established(&client, &installation.definitions, deadline).await?;
 
@@ -78,10 +75,7 @@ pub(crate) async fn install(
         installation.controller.iter().filter(|object| !survey.leaves(object)).cloned().collect();
     trust::insert(&mut controller, known.as_deref());
     for object in &controller {
-        if survey.replaces(object) {
-            applier.replace(object).await?;
-        }
-        applier.write(object).await?;
+        applier.write(object, survey.replaces(object)).await?;
     }
     trust::release(&client, installation, options).await?;
     wait::available(&client, options.namespace, deadline).await?;
@@ -91,10 +85,7 @@ pub(crate) async fn install(
     wait::trusted(&client, installation, deadline).await?;
     wait::answering(&client, options.namespace, deadline).await?;
     for preset in &installation.presets {
-        if survey.replaces(preset) {
-            applier.replace(preset).await?;
-        }
-        applier.write(preset).await?;
+        applier.write(preset, survey.replaces(preset)).await?;
     }
     applier.prune(installation).await?;
     let tally = applier.tally();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use kube::{
     Client, ResourceExt,
     api::{DeleteParams, ListParams},
@@ -208,20 +208,17 @@ impl Remover {
             let api = object::api(&self.client, kind, namespace.as_deref());
             loop {
                 let left = api.get_metadata_opt(&name).await;
-                let left = match left {
-                    Ok(left) => left,
-                    Err(error) => return Err(object::refused("read", &title, &error)),
-                };
+                let left = left.map_err(|error| object::refused("read", &title, &error))?;
                 let Some(left) = left.filter(|left| left.uid() == found.uid()) else { break };
-                if self.deadline.is_over() {
-                    bail!(
+                let blocked = || {
+                    anyhow!(
                         "{title} is not deleted, because finalizers block the deletion: {}\n  The \
                          controller removes these finalizers: check that it runs, and run this command \
                          again.",
                         left.finalizers().join(", ")
-                    );
-                }
-                self.deadline.nap().await;
+                    )
+                };
+                self.deadline.nap_or(blocked).await?;
             }
         }
         Ok(())
@@ -239,13 +236,13 @@ impl Remover {
                 let left = pods.list_metadata(&list).await;
                 let left = left.map_err(|error| object::refused("list", "pods of the controller", &error))?;
                 let Some(pod) = left.items.first() else { break };
-                if self.deadline.is_over() {
-                    bail!(
-                        "pod {namespace}/{} does not terminate: run `kubectl describe pod` to see why",
-                        pod.name_any()
-                    );
-                }
-                self.deadline.nap().await;
+                let name = pod.name_any();
+                let runs = || {
+                    anyhow!(
+                        "pod {namespace}/{name} does not terminate: run `kubectl describe pod` to see why"
+                    )
+                };
+                self.deadline.nap_or(runs).await?;
             }
         }
         Ok(())

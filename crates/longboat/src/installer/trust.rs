@@ -3,7 +3,7 @@
 //! A controller with rights to the whole cluster writes its CA itself. A controller with rights in some namespaces only
 //! cannot. If cert-manager does not write the CA either, this command does, because its user has the rights.
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
@@ -56,20 +56,20 @@ pub(super) async fn announce(
         if let Some(bundle) = known(client, options).await? {
             break bundle;
         }
-        if deadline.is_over() {
-            anyhow::bail!(
+        let missing = || {
+            anyhow!(
                 "the controller has not created the CA of its webhooks: Secret {WEBHOOK_CA} is missing; see \
                  the controller's log"
-            );
-        }
-        deadline.nap().await;
+            )
+        };
+        deadline.nap_or(missing).await?;
     };
     let mut webhooks: Vec<Value> =
         installation.controller.iter().filter(|object| object.get("webhooks").is_some()).cloned().collect();
     insert(&mut webhooks, Some(&bundle));
     if told != Some(&bundle) {
         for object in &webhooks {
-            applier.write(object).await?;
+            applier.write(object, false).await?;
         }
     }
     for definition in &installation.definitions {

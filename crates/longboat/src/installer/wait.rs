@@ -41,6 +41,15 @@ impl Deadline {
         tokio::time::sleep_until(self.end.min(Instant::now() + INTERVAL)).await;
     }
 
+    /// Waits for one interval. After the deadline, returns what is still missing as the error.
+    pub(super) async fn nap_or(&self, missing: impl FnOnce() -> anyhow::Error) -> anyhow::Result<()> {
+        if self.is_over() {
+            return Err(missing());
+        }
+        self.nap().await;
+        Ok(())
+    }
+
     /// Returns the error after the deadline.
     fn missed(&self, what: &str) -> anyhow::Error {
         anyhow::anyhow!(
@@ -51,6 +60,23 @@ impl Deadline {
     }
 }
 
+/// Waits until nothing is missing from an object on the cluster.
+async fn complete(
+    client: &Client,
+    wanted: &Value,
+    deadline: Deadline,
+    missing: impl Fn(&Value) -> Option<String>,
+) -> anyhow::Result<()> {
+    let title = object::title(wanted);
+    let api = object::api_of(client, wanted)?;
+    loop {
+        let found = api.get(object::name(wanted)).await;
+        let found = found.map_err(|error| object::refused("read", &title, &error))?;
+        let Some(missing) = missing(&found.data) else { return Ok(()) };
+        deadline.nap_or(|| deadline.missed(&format!("{title} {missing}"))).await?;
+    }
+}
+
 /// Waits until API servers serve Longboat's kinds.
 pub(super) async fn established(
     client: &Client,
@@ -58,24 +84,18 @@ pub(super) async fn established(
     deadline: Deadline,
 ) -> anyhow::Result<()> {
     for definition in definitions {
-        let title = object::title(definition);
-        let api = object::api_of(client, definition)?;
-        loop {
-            let found = api.get(object::name(definition)).await;
-            let found = found.map_err(|error| object::refused("read", &title, &error))?;
-            let conditions = found.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            if conditions.iter().any(|c| c["type"] == "Established" && c["status"] == "True") {
-                break;
+        complete(client, definition, deadline, |found| {
+            let find = |kind: &str, status: &str| {
+                let mut conditions = found["status"]["conditions"].as_array().into_iter().flatten();
+                conditions.find(|c| c["type"] == kind && c["status"] == status)
+            };
+            if find("Established", "True").is_some() {
+                return None;
             }
-            if deadline.is_over() {
-                let names =
-                    conditions.iter().find(|c| c["type"] == "NamesAccepted" && c["status"] == "False");
-                let why =
-                    names.and_then(|c| c["message"].as_str()).unwrap_or("the API server gives no reason");
-                return Err(deadline.missed(&format!("{title} is not established: {why}")));
-            }
-            deadline.nap().await;
-        }
+            let why = find("NamesAccepted", "False").and_then(|names| names["message"].as_str());
+            Some(format!("is not established: {}", why.unwrap_or("the API server gives no reason")))
+        })
+        .await?;
     }
     Ok(())
 }
@@ -143,22 +163,14 @@ pub(super) async fn trusted(
 ) -> anyhow::Result<()> {
     let webhooks = installation.controller.iter().filter(|object| object.get("webhooks").is_some());
     for wanted in installation.definitions.iter().chain(webhooks) {
-        let title = object::title(wanted);
-        let api = object::api_of(client, wanted)?;
-        loop {
-            let found = api.get(object::name(wanted)).await;
-            let found = found.map_err(|error| object::refused("read", &title, &error))?;
-            if is_trusting(&found.data) {
-                break;
-            }
-            if deadline.is_over() {
-                return Err(deadline.missed(&format!(
-                    "{title} has no CA bundle for the webhooks: the controller writes it, or cert-manager \
-                     if `certManager` is set; see the log of the one that writes it"
-                )));
-            }
-            deadline.nap().await;
-        }
+        complete(client, wanted, deadline, |found| {
+            (!is_trusting(found)).then(|| {
+                "has no CA bundle for the webhooks: the controller writes it, or cert-manager if `certManager` \
+                 is set; see the log of the one that writes it"
+                    .to_owned()
+            })
+        })
+        .await?;
     }
     Ok(())
 }
@@ -194,10 +206,9 @@ pub(super) async fn answering(client: &Client, namespace: &str, deadline: Deadli
         if !passing {
             return Err(object::refused("try", &object::title(&probe), &error));
         }
-        if deadline.is_over() {
-            let why = reader::sentence(&error);
-            return Err(deadline.missed(&format!("the API servers cannot reach the webhooks: {why}")));
-        }
-        deadline.nap().await;
+        let why = reader::sentence(&error);
+        deadline
+            .nap_or(|| deadline.missed(&format!("the API servers cannot reach the webhooks: {why}")))
+            .await?;
     }
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 use longboat_manifest::nearest;
 
-use super::{Advice, pods, variables::containers};
+use super::Advice;
+use crate::pods::containers;
 
 /// The resources of the device plugins that serve models.
 const KNOWN: [&str; 11] = [
@@ -24,27 +25,19 @@ const KNOWN: [&str; 11] = [
 
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let mut all = Vec::new();
-    for (path, pod) in pods(spec) {
-        for (path, container) in containers(&path, pod) {
-            let Some(resources) = &container.resources else { continue };
-            let names: BTreeSet<&String> = [&resources.limits, &resources.requests]
-                .into_iter()
-                .flatten()
-                .flat_map(|all| all.keys())
-                .collect();
-            for name in names {
-                let Some(meant) = misspelt(name) else { continue };
-                let has = |amounts: &Option<std::collections::BTreeMap<String, _>>| {
-                    amounts.as_ref().is_some_and(|amounts| amounts.contains_key(name))
-                };
-                let kind = if has(&resources.limits) { "limits" } else { "requests" };
-                all.push(Advice::warning(
-                    format!("{path}.resources.{kind}[{name}]"),
-                    "UnknownDevice",
-                    format!("asks for {name}, which no device plugin offers: no node takes the pod"),
-                    format!("did you mean `{meant}`?"),
-                ));
-            }
+    for (path, container) in containers(spec) {
+        let Some(resources) = &container.resources else { continue };
+        let limits: BTreeSet<&String> = resources.limits.iter().flat_map(|all| all.keys()).collect();
+        let requests = resources.requests.iter().flat_map(|all| all.keys());
+        for name in limits.iter().copied().chain(requests).collect::<BTreeSet<_>>() {
+            let Some(meant) = misspelt(name) else { continue };
+            let kind = if limits.contains(name) { "limits" } else { "requests" };
+            all.push(Advice::warning(
+                format!("{path}.resources.{kind}[{name}]"),
+                "UnknownDevice",
+                format!("asks for {name}, which no device plugin offers: no node takes the pod"),
+                format!("did you mean `{meant}`?"),
+            ));
         }
     }
     all

@@ -2,7 +2,8 @@
 
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 
-use super::{Advice, pods};
+use super::Advice;
+use crate::pods::pods;
 
 const MEMORY: &str = "Memory";
 

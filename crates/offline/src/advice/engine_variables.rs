@@ -6,9 +6,9 @@ use longboat_api::{v1alpha2::LLMInferenceServiceSpec, vllm_flags, vllm_newest, v
 use super::{
     Advice,
     engine_flags::{API_SERVERS, is_older},
-    main_containers,
-    variables::{ADDITIONAL_ARGS, is_known, words},
+    variables::{ADDITIONAL_ARGS, is_known},
 };
+use crate::pods::{main_containers, words};
 
 const PREFIX: &str = "VLLM_";
 

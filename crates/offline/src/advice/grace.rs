@@ -3,7 +3,8 @@
 use k8s_openapi::api::core::v1::LifecycleHandler;
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 
-use super::{Advice, pods, variables::containers};
+use super::Advice;
+use crate::pods::{base, containers_of, pods};
 
 /// The grace period of pods that set none, in seconds.
 const DEFAULT_GRACE: i64 = 30;
@@ -13,7 +14,7 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let mut all = Vec::new();
     for (path, pod) in pods(spec) {
         let grace = pod.termination_grace_period_seconds.unwrap_or(DEFAULT_GRACE);
-        for (path, container) in containers(&path, pod) {
+        for (path, container) in containers_of(&path, pod) {
             let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.pre_stop.as_ref());
             let Some(seconds) = hook.and_then(sleep).filter(|seconds| *seconds >= grace) else { continue };
             all.push(Advice::warning(
@@ -39,7 +40,7 @@ fn sleep(hook: &LifecycleHandler) -> Option<i64> {
     };
     let [program, seconds] = words.as_slice() else { return None };
     let seconds = seconds.strip_suffix('s').unwrap_or(seconds);
-    (program.rsplit('/').next() == Some("sleep")).then(|| seconds.parse().ok()).flatten()
+    (base(program) == "sleep").then(|| seconds.parse().ok()).flatten()
 }
 
 #[cfg(test)]

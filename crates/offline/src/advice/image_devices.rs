@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 
-use super::{Advice, MAIN, main_containers, pods, variables::containers};
+use super::Advice;
+use crate::pods::{MAIN, containers_of, main_containers, pods};
 
 /// What an engine is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +67,7 @@ fn elsewhere(path: &str, pod: &PodSpec, main: &Container) -> Option<Advice> {
     if is_for_cpu || extended_resources(main).next().is_some() || may_see_devices(pod, main) {
         return None;
     }
-    containers(path, pod).filter(|(_, other)| other.name != MAIN).find_map(|(place, other)| {
+    containers_of(path, pod).filter(|(_, other)| other.name != MAIN).find_map(|(place, other)| {
         let is_device = |name: &&str| RESOURCES.iter().any(|(prefix, _)| name.starts_with(prefix));
         let device = extended_resources(other).find(is_device)?;
         Some(Advice::warning(

@@ -3,30 +3,25 @@
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 use longboat_download::image;
 
-use super::{Advice, pods, variables::containers};
+use super::Advice;
+use crate::pods::containers;
 
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let mut all = Vec::new();
-    for (path, pod) in pods(spec) {
-        for (path, container) in containers(&path, pod) {
-            let reference = container.image.as_deref().unwrap_or_default();
-            // Without an image, or with spaces around it, an API server refuses the pod.
-            if reference.is_empty() || reference.trim() != reference {
-                continue;
-            }
-            if let Some(problem) = image::problem(reference) {
-                let message = format!(
-                    "is {reference:?}, which is no reference to an image, so no kubelet pulls it: {problem}"
-                );
-                let hint = match reference.split_once("://") {
-                    Some((_, rest)) if image::problem(rest).is_none() => format!("write `{rest}`"),
-                    _ => {
-                        "write it as REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@sha256:DIGEST".to_owned()
-                    }
-                };
-                all.push(Advice::error(format!("{path}.image"), "InvalidImageName", message, hint));
-            }
+    for (path, container) in containers(spec) {
+        let reference = container.image.as_deref().unwrap_or_default();
+        // Without an image, or with spaces around it, an API server refuses the pod.
+        if reference.is_empty() || reference.trim() != reference {
+            continue;
         }
+        let Some(problem) = image::problem(reference) else { continue };
+        let message =
+            format!("is {reference:?}, which is no reference to an image, so no kubelet pulls it: {problem}");
+        let hint = match reference.split_once("://") {
+            Some((_, rest)) if image::problem(rest).is_none() => format!("write `{rest}`"),
+            _ => "write it as REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@sha256:DIGEST".to_owned(),
+        };
+        all.push(Advice::error(format!("{path}.image"), "InvalidImageName", message, hint));
     }
     all
 }

@@ -7,7 +7,8 @@ use longboat_key::{Name, Namespace};
 use longboat_manifest::nearest;
 use longboat_plan::Snapshot;
 
-use super::{Advice, pods, variables::containers};
+use super::Advice;
+use crate::pods::{containers_of, pods};
 
 /// A key of an object, and the field that names it.
 struct KeyReference<'a> {
@@ -32,7 +33,7 @@ fn references(spec: &LLMInferenceServiceSpec) -> Vec<KeyReference<'_>> {
     let is_needed = |optional: Option<bool>| optional != Some(true);
     let mut all = Vec::new();
     for (path, pod) in pods(spec) {
-        for (path, container) in containers(&path, pod) {
+        for (path, container) in containers_of(&path, pod) {
             for variable in container.env.iter().flatten() {
                 let path = format!("{path}.env[name={}].valueFrom", variable.name);
                 let source = variable.value_from.as_ref();

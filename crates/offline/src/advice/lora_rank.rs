@@ -22,7 +22,7 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Option<Advice> {
         None => "write one of these".to_owned(),
     };
     Some(Advice::warning(
-        "spec.model.lora.maxRank".to_owned(),
+        "spec.model.lora.maxRank",
         "UnknownRank",
         format!(
             "is {rank}, and {flag} of vLLM {} takes one of {}: no pod becomes ready",

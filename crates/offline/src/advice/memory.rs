@@ -4,7 +4,8 @@ use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 use longboat_compose::small_shared_memory;
 use longboat_quantity::Quantity;
 
-use super::{Advice, main_containers, pods};
+use super::Advice;
+use crate::pods::{half_of, halves, main_containers, pods};
 
 /// No process starts with less memory, in bytes.
 const MIN_BYTES: i128 = 1 << 20;
@@ -37,11 +38,9 @@ pub(super) fn without_unit(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
 
 /// Finds tiers for offloaded KV cache that hold nothing, such as `cpu: 10` for 10 GiB.
 pub(super) fn tiers_without_unit(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
-    let halves = [("spec", Some(&spec.workload)), ("spec.prefill", spec.prefill.as_deref())];
     let mut all = Vec::new();
-    for (path, offloading) in
-        halves.into_iter().filter_map(|(path, half)| Some((path, half?.kv_cache_offloading.as_ref()?)))
-    {
+    for (path, half) in halves(spec) {
+        let Some(offloading) = &half.kv_cache_offloading else { continue };
         let path = format!("{path}.kvCacheOffloading");
         let files = offloading.secondary.iter().enumerate().filter_map(|(at, tier)| {
             let size = &tier.file_system.as_ref()?.empty_dir.as_ref()?.size;
@@ -67,12 +66,9 @@ pub(super) fn over_limit(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let bytes = |text: &str| Quantity::parse(text).map(Quantity::whole);
     let mut all = Vec::new();
     for (path, main) in main_containers(spec) {
-        let half =
-            if path.starts_with("spec.prefill") { spec.prefill.as_deref() } else { Some(&spec.workload) };
-        let Some(cache) = half.and_then(|half| half.kv_cache_offloading.as_ref()).map(|cache| &cache.cpu.0.0)
-        else {
-            continue;
-        };
+        let half = half_of(spec, &path);
+        let Some(cache) = half.and_then(|(_, half)| half.kv_cache_offloading.as_ref()) else { continue };
+        let cache = &cache.cpu.0.0;
         let limits = main.resources.as_ref().and_then(|resources| resources.limits.as_ref());
         let Some(limit) = limits.and_then(|limits| limits.get("memory")).map(|limit| &limit.0) else {
             continue;
@@ -82,7 +78,7 @@ pub(super) fn over_limit(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
                 format!("{path}.resources.limits.memory"),
                 "MemoryLimit",
                 format!("is {limit}, and the KV cache in memory (kvCacheOffloading.cpu) takes {cache} of it: the container is killed"),
-                "raise the limit above the sum of the cache and of what the model server needs".to_owned(),
+                "raise the limit above the sum of the cache and of what the model server needs",
             ));
         }
     }

@@ -26,14 +26,11 @@ mod tracing;
 mod transfer;
 mod variables;
 
-use k8s_openapi::api::core::v1::{Container, PodSpec};
-use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
+use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_compose::Effective;
 
 use crate::scene::Scene;
 
-/// The container of the model server.
-const MAIN: &str = "main";
 /// Where the model server finds the model.
 const MODEL_PATH: &str = "/mnt/models";
 
@@ -84,32 +81,25 @@ pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
     all
 }
 
-/// The pods of model servers, with their paths.
-pub(crate) fn pods(spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (String, &PodSpec)> {
-    let halves = [("spec", Some(&spec.workload)), ("spec.prefill", spec.prefill.as_deref())];
-    halves.into_iter().filter_map(|(path, half)| Some((path, half?))).flat_map(|(path, half)| {
-        let pods = [("template", half.template.as_deref()), ("worker", half.worker.as_deref())];
-        pods.into_iter().filter_map(move |(field, pod)| Some((format!("{path}.{field}"), pod?)))
-    })
-}
-
-/// The containers of model servers, with their paths.
-pub(crate) fn main_containers(spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (String, &Container)> {
-    pods(spec).filter_map(|(path, pod)| {
-        let main = pod.containers.iter().find(|container| container.name == MAIN)?;
-        Some((format!("{path}.containers[name={MAIN}]"), main))
-    })
-}
-
 // === impl Advice ===
 
 impl Advice {
-    pub(crate) fn warning(path: String, reason: &'static str, message: String, hint: String) -> Self {
-        Self { path, fatal: false, reason, message, hint: Some(hint) }
+    pub(crate) fn warning(
+        path: impl Into<String>,
+        reason: &'static str,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self { fatal: false, ..Self::error(path, reason, message, hint) }
     }
 
-    pub(crate) fn error(path: String, reason: &'static str, message: String, hint: String) -> Self {
-        Self { path, fatal: true, reason, message, hint: Some(hint) }
+    pub(crate) fn error(
+        path: impl Into<String>,
+        reason: &'static str,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self { path: path.into(), fatal: true, reason, message: message.into(), hint: Some(hint.into()) }
     }
 
     /// Formats the advice as one sentence.

@@ -9,8 +9,8 @@ use longboat_download::address::{Address, Scheme};
 use longboat_plan::Snapshot;
 use regex::Regex;
 
-use super::{Advice, MODEL_PATH, main_containers};
-use crate::validate::hint;
+use super::{Advice, MODEL_PATH};
+use crate::{pods::main_containers, validate::hint};
 
 /// The form of an address of an image.
 const IMAGE_FORM: &str =
@@ -37,12 +37,12 @@ fn renamed(service: &LLMInferenceService, spec: &LLMInferenceServiceSpec) -> Opt
     let is_default = service.metadata.name.as_deref() == Some(own);
     (own != name && !own.is_empty() && !is_default).then(|| {
         Advice::warning(
-            "spec.model.name".to_owned(),
+            "spec.model.name",
             "ModelRenamed",
             format!(
                 "is {name} because of a config, although the service says {own}: clients must ask for {name}"
             ),
-            "remove the name from the config".to_owned(),
+            "remove the name from the config",
         )
     })
 }
@@ -119,19 +119,18 @@ fn mounted_twice(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     for (path, main) in main_containers(spec) {
         for (at, mount) in main.volume_mounts.iter().flatten().enumerate() {
             if mount.mount_path.trim_end_matches('/') == MODEL_PATH {
-                all.push(Advice {
-                    path: format!("{path}.volumeMounts[{at}].mountPath"),
-                    fatal: true,
-                    reason: "ModelMountedTwice",
-                    message: format!(
+                all.push(Advice::error(
+                    format!("{path}.volumeMounts[{at}].mountPath"),
+                    "ModelMountedTwice",
+                    format!(
                         "is {MODEL_PATH}, where the controller mounts the model from spec.model.uri: two volumes cannot have one \
                          path"
                     ),
-                    hint: Some(format!(
+                    format!(
                         "remove the volume mount {}, or bring the model yourself with spec.storageInitializer.enabled: false",
                         mount.name
-                    )),
-                });
+                    ),
+                ));
             }
         }
     }

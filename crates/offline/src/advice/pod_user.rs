@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 
-use super::{Advice, pods, variables::containers};
+use super::Advice;
+use crate::pods::{containers_of, pods};
 
 /// Finds containers that no kubelet starts: their user is root, and `runAsNonRoot` forbids it. Presets set it.
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
@@ -12,7 +13,7 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let mut by_path = BTreeMap::new();
     for (path, pod) in pods(spec) {
         let of_pod = pod.security_context.as_ref();
-        for (at, container) in containers(&path, pod) {
+        for (at, container) in containers_of(&path, pod) {
             let own = container.security_context.as_ref();
             let (user, place) = match own.and_then(|own| own.run_as_user) {
                 Some(user) => (Some(user), at),

@@ -6,29 +6,35 @@ use k8s_openapi::{
 };
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 
-use super::{
-    Advice, MAIN, pods,
-    variables::{containers, words},
-};
+use super::Advice;
+use crate::pods::{MAIN, containers, probes, words};
 
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
-    let mut all = Vec::new();
-    for (path, pod) in pods(spec) {
-        all.extend(containers(&path, pod).flat_map(|(path, container)| of_container(&path, container)));
-    }
-    all
+    let of_container = |(path, container): (String, &Container)| -> Vec<Advice> {
+        let wrong = probes(container)
+            .filter_map(|(field, probe)| of_probe(&format!("{path}.{field}"), probe, container));
+        wrong.collect()
+    };
+    containers(spec).flat_map(of_container).collect()
 }
 
-fn of_container(path: &str, container: &Container) -> Vec<Advice> {
-    let probes = [
-        ("startupProbe", &container.startup_probe),
-        ("readinessProbe", &container.readiness_probe),
-        ("livenessProbe", &container.liveness_probe),
-    ];
-    let wrong = probes
-        .into_iter()
-        .filter_map(|(field, probe)| of_probe(&format!("{path}.{field}"), probe.as_ref()?, container));
-    wrong.collect()
+/// Finds a port that a flag of an engine sets, and at which no probe of its container finds it.
+pub(super) fn replaced(engine: &str, path: &str, port: i32, main: &Container) -> Option<Advice> {
+    let ports: Vec<i32> = probes(main)
+        .filter_map(|(_, probe)| match probe.http_get.as_ref()?.port {
+            IntOrString::Int(port) => Some(port),
+            IntOrString::String(_) => None,
+        })
+        .collect();
+    let expected = ports.first().filter(|_| !ports.contains(&port))?;
+    Some(Advice::error(
+        path,
+        "PortReplaced",
+        format!(
+            "makes {engine} listen on port {port}, but its probes and the Service use port {expected}: no pod becomes ready"
+        ),
+        "remove --port: the preset sets it",
+    ))
 }
 
 fn of_probe(path: &str, probe: &Probe, container: &Container) -> Option<Advice> {
@@ -65,7 +71,7 @@ fn of_probe(path: &str, probe: &Probe, container: &Container) -> Option<Advice> 
                 "is {asked}, which is not among the ports of container {} ({known}): the probe fails",
                 container.name
             ),
-            "take one of its ports, or remove the probe, which a preset may have".to_owned(),
+            "take one of its ports, or remove the probe, which a preset may have",
         )
     })
 }

@@ -34,7 +34,7 @@ fn routing_by_model(spec: &LLMInferenceServiceSpec) -> Option<Advice> {
                  the route has no matches of the model header",
                 Engine::of_spec(spec).name
             ),
-            "remove it, or remove spec.runtime to serve with vLLM".to_owned(),
+            "remove it, or remove spec.runtime to serve with vLLM",
         )
     })
 }
@@ -45,12 +45,11 @@ fn prefill_without_picker(spec: &LLMInferenceServiceSpec) -> Option<Advice> {
     let has_picker = spec.router.as_ref().is_some_and(|router| router.scheduler.is_some());
     (!has_picker).then(|| {
         Advice::warning(
-            "spec.prefill".to_owned(),
+            "spec.prefill",
             "PrefillWithoutPicker",
             "has no effect without spec.router.scheduler: only a picker chooses prefill pods, so the others compute their \
-             prompts themselves"
-                .to_owned(),
-            "set `spec.router.scheduler: {}`, or remove spec.prefill".to_owned(),
+             prompts themselves",
+            "set `spec.router.scheduler: {}`, or remove spec.prefill",
         )
     })
 }
@@ -93,7 +92,7 @@ fn picker_without_route(
     };
     (!is_routed).then(|| {
         Advice::warning(
-            "spec.router.scheduler".to_owned(),
+            "spec.router.scheduler",
             "PoolWithoutRoute",
             format!(
                 "has a pool to which no route leads: the service becomes Ready only if a Gateway accepts InferencePool {pool}, for \

@@ -7,28 +7,27 @@ use longboat_manifest::nearest;
 use longboat_plan::missing_prometheus;
 
 use super::Advice;
+use crate::pods::halves;
 
 /// Finds a scaling by the Workload Variant Autoscaler through KEDA for which the platform names no Prometheus.
 pub(super) fn without_prometheus(platform: &Platform, spec: &LLMInferenceServiceSpec) -> Option<Advice> {
-    let halves = [("spec", Some(&spec.workload)), ("spec.prefill", spec.prefill.as_deref())];
-    let by_wva = |half: &&WorkloadSpec| {
+    let by_wva = |half: &WorkloadSpec| {
         half.scaling.as_ref().and_then(|scaling| scaling.wva.as_ref()).is_some_and(|wva| wva.keda.is_some())
     };
-    let (path, _) = halves.into_iter().find(|(_, half)| half.as_ref().is_some_and(by_wva))?;
+    let (path, _) = halves(spec).find(|(_, half)| by_wva(half))?;
     Some(Advice::warning(
         format!("{path}.scaling.wva.keda"),
         "NoPrometheus",
         format!("scales nothing: {}", missing_prometheus(platform)?),
-        "if the cluster has other settings than these files, pass them too".to_owned(),
+        "if the cluster has other settings than these files, pass them too",
     ))
 }
 
 /// Finds mistakes in the triggers of both halves.
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
-    let halves = [("spec", Some(&spec.workload)), ("spec.prefill", spec.prefill.as_deref())];
     let mut all = Vec::new();
-    for (path, half) in halves {
-        let keda = half.and_then(|half| half.scaling.as_ref()?.keda.as_ref());
+    for (path, half) in halves(spec) {
+        let keda = half.scaling.as_ref().and_then(|scaling| scaling.keda.as_ref());
         for (at, trigger) in keda.and_then(|keda| keda.triggers.as_ref()).into_iter().flatten().enumerate() {
             let hint = nearest(TRIGGER_TYPES.iter().copied(), &trigger.type_);
             all.extend(trigger_mistakes(trigger).into_iter().map(|mistake| Advice {

@@ -1,12 +1,13 @@
 //! Arguments and images that SGLang's start script cannot use.
 
-use k8s_openapi::{api::core::v1::Container, apimachinery::pkg::util::intstr::IntOrString};
+use k8s_openapi::api::core::v1::Container;
 use longboat_api::{
     engine::{Engine, SGLANG, VLLM},
     v1alpha2::LLMInferenceServiceSpec,
 };
 
-use super::{Advice, main_containers};
+use super::{Advice, probe_port};
+use crate::pods::{main_containers, placed_words};
 
 /// Flags that vLLM has and SGLang does not, and what to do instead. There are more; nobody lists SGLang's.
 const OF_VLLM: [(&str, &str); 4] = [
@@ -39,14 +40,8 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
 
 /// The words of command and args, with their fields. A script is one element with many words.
 fn words<'a>(path: &str, main: &'a Container) -> Vec<(String, &'a str)> {
-    let lists = [("command", &main.command), ("args", &main.args)];
-    let items = lists.into_iter().flat_map(|(list, items)| {
-        let items = items.iter().flatten().enumerate();
-        items.flat_map(move |(at, item)| {
-            item.split_ascii_whitespace().map(move |word| (format!("{path}.{list}[{at}]"), word))
-        })
-    });
-    items.collect()
+    let words = placed_words(path, main);
+    words.flat_map(|(at, item)| item.split_ascii_whitespace().map(move |word| (at.clone(), word))).collect()
 }
 
 /// An image that has another engine than the one that the command starts.
@@ -87,20 +82,7 @@ fn other_port(main: &Container, words: &[(String, &str)]) -> Option<Advice> {
         Some((path, text.parse::<i32>().ok()?))
     });
     let (path, port) = given.next_back()?;
-    let probes = [&main.startup_probe, &main.readiness_probe, &main.liveness_probe];
-    let mut ports = probes.into_iter().flatten().filter_map(|probe| match probe.http_get.as_ref()?.port {
-        IntOrString::Int(port) => Some(port),
-        IntOrString::String(_) => None,
-    });
-    let expected = ports.next().filter(|first| *first != port && !ports.any(|other| other == port))?;
-    Some(Advice::error(
-        path.clone(),
-        "PortReplaced",
-        format!(
-            "makes SGLang listen on port {port}, but its probes and the Service use port {expected}: no pod becomes ready"
-        ),
-        "remove --port: the preset sets it".to_owned(),
-    ))
+    probe_port::replaced(SGLANG.name, path, port, main)
 }
 
 #[cfg(test)]

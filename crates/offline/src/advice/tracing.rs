@@ -3,7 +3,8 @@
 use longboat_api::v1alpha2::{LLMInferenceServiceSpec, TracingSpec};
 use longboat_key::nearest;
 
-use super::{Advice, main_containers};
+use super::Advice;
+use crate::pods::main_containers;
 
 /// The schemes of addresses that OpenTelemetry's exporters connect to. vLLM's documentation has the third.
 const SCHEMES: [&str; 3] = ["http", "https", "grpc"];
@@ -23,7 +24,7 @@ fn endpoint(spec: &LLMInferenceServiceSpec, tracing: &TracingSpec) -> Option<Adv
     let written = tracing.exporter_endpoint.as_deref().filter(|endpoint| !endpoint.is_empty())?;
     let advice = |problem: String, hint: String| {
         let message = format!("is \"{written}\", {problem}: no traces arrive");
-        Some(Advice::warning("spec.tracing.exporterEndpoint".to_owned(), "TracesLost", message, hint))
+        Some(Advice::warning("spec.tracing.exporterEndpoint", "TracesLost", message, hint))
     };
     let (scheme, rest) = written.split_once("://").unwrap_or(("", written));
     let authority = rest.split('/').next().unwrap_or_default();
@@ -58,7 +59,7 @@ fn exporter(tracing: &TracingSpec) -> Option<Advice> {
             None => "write `otlp`: a collector can pass the traces on in other forms".to_owned(),
         };
         Advice::warning(
-            "spec.tracing.exporter".to_owned(),
+            "spec.tracing.exporter",
             "TracesLost",
             format!(
                 "is \"{exporter}\", and no part of the service has this exporter: there are {}",

@@ -6,7 +6,8 @@ use longboat_api::{
 };
 use longboat_plan::kv_connector::connectors;
 
-use super::{Advice, main_containers};
+use super::Advice;
+use crate::pods::main_containers;
 
 /// Finds a vLLM for prefill or decode that has no connector for KV caches.
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Option<Advice> {
@@ -25,14 +26,13 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Option<Advice> {
     let (path, _) = engines.find(|(_, container)| connectors(container).is_empty())?;
     let half = if path.starts_with("spec.prefill") { "prefill" } else { "decode" };
     Some(Advice::warning(
-        "spec.prefill".to_owned(),
+        "spec.prefill",
         "KVTransferMissing",
         format!(
             "vLLM for {half} has no connector for KV caches, so none moves from prefill to decode, and every prompt is computed twice"
         ),
         "give prefill and decode --kv-transfer-config '{\"kv_connector\":\"NixlConnector\",\"kv_role\":\"kv_both\"}' in \
-         VLLM_ADDITIONAL_ARGS"
-            .to_owned(),
+         VLLM_ADDITIONAL_ARGS",
     ))
 }
 

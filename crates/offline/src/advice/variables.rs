@@ -9,7 +9,8 @@ use longboat_api::{
 use longboat_download::address::Scheme;
 use longboat_plan::Snapshot;
 
-use super::{Advice, MAIN, MODEL_PATH, pods};
+use super::{Advice, MODEL_PATH};
+use crate::pods::{MAIN, base, containers_of, is_shell, placed_words, pods, variable, words};
 
 /// The kinds of stores from which models are downloaded with credentials.
 const STORES: [Store; 2] = [
@@ -44,21 +45,19 @@ pub(super) fn check(
             let stores = STORES.iter().filter(|store| downloads_from(store.scheme, service, spec));
             all.extend(stores.filter_map(|store| store.credential_on_main(&path, pod, annotation)));
         }
-        all.extend(containers(&path, pod).filter_map(|(path, container)| unread(&path, container)));
-        let main = containers(&path, pod).filter(|(_, container)| container.name == MAIN);
-        all.extend(main.flat_map(|(path, main)| misspelt(&path, main)));
-        if spec.storage_initializer_enabled() {
-            all.extend(hub_model(&path, pod));
+        for (path, container) in containers_of(&path, pod) {
+            all.extend(unread(&path, container));
         }
+        for (path, main) in containers_of(&path, pod).filter(|(_, container)| container.name == MAIN) {
+            all.extend(misspelt(&path, main));
+        }
+        let main = pod.containers.iter().find(|container| container.name == MAIN);
+        all.extend(
+            main.filter(|_| spec.storage_initializer_enabled())
+                .and_then(|main| hub_model(&format!("{path}.containers[name={MAIN}]"), main)),
+        );
     }
     all
-}
-
-/// The containers of a pod, with their paths.
-pub(super) fn containers<'a>(path: &str, pod: &'a PodSpec) -> impl Iterator<Item = (String, &'a Container)> {
-    let init = pod.init_containers.iter().flatten().map(|container| ("initContainers", container));
-    let all = init.chain(pod.containers.iter().map(|container| ("containers", container)));
-    all.map(move |(list, container)| (format!("{path}.{list}[name={}]", container.name), container))
 }
 
 fn downloads_from(scheme: Scheme, service: &LLMInferenceService, spec: &LLMInferenceServiceSpec) -> bool {
@@ -76,24 +75,24 @@ impl Store {
     fn credential_on_main(&self, path: &str, pod: &PodSpec, annotation: &str) -> Option<Advice> {
         let Self { uri, variables, .. } = *self;
         let main = pod.containers.iter().find(|container| container.name == MAIN)?;
-        let variable = *variables.iter().find(|name| has_variable(main, name))?;
+        let given = *variables.iter().find(|name| variable(main, name).is_some())?;
         let initializer =
             pod.init_containers.iter().flatten().find(|container| container.name == STORAGE_INITIALIZER);
         // The variables of a ConfigMap or Secret are not known, and neither are the Secrets of an account that the pod names.
         let may_have_it = initializer.is_some_and(|container| {
-            container.env_from.is_some() || variables.iter().any(|name| has_variable(container, name))
+            container.env_from.is_some() || variables.iter().any(|name| variable(container, name).is_some())
         });
         let names_account = pod.service_account_name.as_ref().is_some_and(|name| !name.is_empty());
         (!may_have_it && !names_account).then(|| {
             Advice::warning(
-                format!("{path}.containers[name={MAIN}].env[name={variable}]"),
+                format!("{path}.containers[name={MAIN}].env[name={given}]"),
                 "TokenNotForDownload",
                 format!(
                     "does not reach the download: the init container {STORAGE_INITIALIZER} downloads models from {uri}, before \
                      the container {MAIN} starts"
                 ),
                 format!(
-                    "set {variable} in `{path}.initContainers[name={STORAGE_INITIALIZER}].env` too, or name a Secret with the key \
+                    "set {given} in `{path}.initContainers[name={STORAGE_INITIALIZER}].env` too, or name a Secret with the key \
                      {} in the annotation {annotation}",
                     variables[0]
                 ),
@@ -102,14 +101,10 @@ impl Store {
     }
 }
 
-fn has_variable(container: &Container, name: &str) -> bool {
-    container.env.iter().flatten().any(|variable| variable.name == name)
-}
-
 /// Additional arguments for a server whose command does not read them.
 fn unread(path: &str, container: &Container) -> Option<Advice> {
     let reads = words(container).any(|word| word.contains(ADDITIONAL_ARGS));
-    (has_variable(container, ADDITIONAL_ARGS) && !reads && is_known(container)).then(|| {
+    (variable(container, ADDITIONAL_ARGS).is_some() && !reads && is_known(container)).then(|| {
         Advice::warning(
             format!("{path}.env[name={ADDITIONAL_ARGS}]"),
             "VariableNotRead",
@@ -135,15 +130,11 @@ fn misspelt(path: &str, main: &Container) -> Vec<Advice> {
         Advice::warning(
             format!("{path}.env[name={name}]"),
             "VariableNotRead",
-            "has no effect: nothing reads it".to_owned(),
+            "has no effect: nothing reads it",
             format!("did you mean {ADDITIONAL_ARGS}?"),
         )
     });
     advice.collect()
-}
-
-pub(super) fn words(container: &Container) -> impl Iterator<Item = &str> {
-    container.command.iter().chain(&container.args).flatten().map(String::as_str)
 }
 
 /// Whether it is known what the container reads: it runs a script that is in the manifest, or a vLLM server, or one of our
@@ -151,12 +142,11 @@ pub(super) fn words(container: &Container) -> impl Iterator<Item = &str> {
 pub(super) fn is_known(container: &Container) -> bool {
     let Some(first) = container.command.iter().flatten().next() else {
         let image = container.image.as_deref().unwrap_or_default();
-        return container.name != MAIN
-            && image.rsplit('/').next().is_some_and(|name| name.starts_with("vllm-openai"))
+        return container.name != MAIN && base(image).starts_with("vllm-openai")
             || container.name == STORAGE_INITIALIZER;
     };
-    match first.rsplit('/').next().unwrap_or_default() {
-        "bash" | "sh" | "dash" | "ash" => words(container).any(|word| word == "-c"),
+    match base(first) {
+        shell if is_shell(shell) => words(container).any(|word| word == "-c"),
         "vllm" | "pd-sidecar" => true,
         program if program.starts_with("python") => words(container).any(|word| word.starts_with("vllm.")),
         _ => false,
@@ -164,23 +154,18 @@ pub(super) fn is_known(container: &Container) -> bool {
 }
 
 /// A model of the hub that the server would download itself, beside the one that is mounted.
-fn hub_model(path: &str, pod: &PodSpec) -> Option<Advice> {
-    let main = pod.containers.iter().find(|container| container.name == MAIN)?;
+fn hub_model(path: &str, main: &Container) -> Option<Advice> {
     // llm-d's simulator only takes the name from it.
     if main.image.as_deref().is_some_and(|image| image.contains("inference-sim")) {
         return None;
     }
-    let lists = [("command", &main.command), ("args", &main.args)];
-    let mut all = lists.into_iter().flat_map(|(list, words)| {
-        let words = words.iter().flatten().enumerate();
-        // A script is one element with many words.
-        words
-            .flat_map(move |(at, element)| element.split_ascii_whitespace().map(move |word| (list, at, word)))
-    });
+    // A script is one element with many words.
+    let mut all = placed_words(path, main)
+        .flat_map(|(at, element)| element.split_ascii_whitespace().map(move |word| (at.clone(), word)));
     // After the script of a preset, `serve` is no command.
     let is_served = words(main).any(|word| word.contains(&format!("serve {MODEL_PATH}")));
     let mut previous = "";
-    let (list, at, model, written) = all.find_map(|(list, at, word)| {
+    let (at, model, written) = all.find_map(|(at, word)| {
         let (value, written) = match word.strip_prefix("--model=") {
             Some(value) => (value, "--model "),
             None if previous == "--model" => (word, "--model "),
@@ -189,10 +174,10 @@ fn hub_model(path: &str, pod: &PodSpec) -> Option<Advice> {
         };
         previous = word;
         let value = value.trim_matches(['"', '\'']);
-        is_hub_name(value).then_some((list, at, value, written))
+        is_hub_name(value).then_some((at, value, written))
     })?;
     Some(Advice::warning(
-        format!("{path}.containers[name={MAIN}].{list}[{at}]"),
+        at,
         "ModelNamedTwice",
         format!(
             "names the model {model} of the Hugging Face hub: the server downloads it again, or ignores it, because \

@@ -8,6 +8,7 @@ use longboat_key::{Key, Namespace};
 use longboat_plan::{Plan, Snapshot};
 
 use super::metadata;
+use crate::pods::templates;
 
 /// The account of pods that name none. It exists in every namespace.
 pub(crate) const DEFAULT_ACCOUNT: &str = "default";
@@ -44,12 +45,7 @@ pub(crate) fn of_default_account(
     plan: &Plan,
     snapshot: &Snapshot,
 ) -> Option<String> {
-    let deployments = plan.children.deployments.iter().filter_map(|deployment| deployment.spec.as_ref());
-    let groups = plan.children.leader_worker_sets.iter().map(|group| &group.spec.leader_worker_template);
-    let templates = deployments
-        .map(|spec| &spec.template)
-        .chain(groups.flat_map(|group| group.leader_template.iter().chain([&group.worker_template])));
-    let mut pods = templates.filter_map(|template| template.spec.as_ref());
+    let mut pods = templates(&plan.children).filter_map(|template| template.spec.as_ref());
     let namespace = Namespace::of(&service.metadata);
     (annotated(service, snapshot).is_none() && pods.any(|pod| uses_default_account(pod) && downloads(pod)))
         .then(|| format!("ServiceAccount {namespace}/{DEFAULT_ACCOUNT} has no Secrets with credentials"))

@@ -15,7 +15,7 @@ use thiserror::Error;
 pub use text::to_text;
 
 use crate::{
-    explain::{self, Setter},
+    explain::{self, Setter, View},
     objects::{self, Object},
     refusal, render,
     scene::{PlanningError, Scene},
@@ -350,7 +350,7 @@ fn roll(
     let asked: BTreeSet<&str> =
         of_pods.iter().filter(|field| field.after.is_some()).map(|field| field.path.as_str()).collect();
     let mut sources = effective
-        .map(|effective| explain::sources(after, service, effective, (kind, name), &asked))
+        .map(|effective| explain::sources(View { scene: after, service, effective }, (kind, name), &asked))
         .unwrap_or_default();
     let because = of_pods.into_iter().map(|field| Cause {
         path: field.path.clone(),

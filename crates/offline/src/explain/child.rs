@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use longboat_api::v1alpha2::LLMInferenceService;
-use longboat_compose::{Effective, field_path::FieldPath};
+use longboat_compose::field_path::FieldPath;
 use longboat_plan::{
     paths::{self, Step},
     trace::{Target, Traces},
@@ -16,11 +15,7 @@ use super::{
     suggestions::near,
     trace,
 };
-use crate::{
-    objects::Object,
-    render,
-    scene::{PlanningError, Scene},
-};
+use crate::{objects::Object, render, scene::PlanningError};
 
 /// A field of a child.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -63,21 +58,19 @@ pub(super) enum Alternatives {
 
 /// Returns the fields at and below a path, in the children of a kind. If there are none, returns what is similar.
 pub(super) fn fields(
-    scene: &Scene,
-    service: &LLMInferenceService,
-    effective: &Effective,
+    view: View<'_>,
     kind: &str,
     name: Option<&str>,
     wanted: &[Step],
 ) -> Result<Result<Vec<ChildField>, Alternatives>, PlanningError> {
-    let (plan, ..) = scene.plan_spec(service, &effective.spec)?;
+    let (plan, ..) = view.scene.plan_spec(view.service, &view.effective.spec)?;
     let objects = render::finished(&plan);
-    let asked = |object: &(usize, &Object)| {
-        object.1.value["kind"] == kind && name.is_none_or(|name| *object.1.reference.key.name == *name)
-    };
+    let of_kind = |object: &&Object| object.value["kind"] == kind;
+    let asked =
+        |object: &&Object| of_kind(object) && name.is_none_or(|name| *object.reference.key.name == *name);
     let mut found: Vec<(usize, FieldPath)> = Vec::new();
     let mut known: Vec<String> = Vec::new();
-    for (at, object) in objects.iter().enumerate().filter(asked) {
+    for (at, object) in objects.iter().enumerate().filter(|(_, object)| asked(object)) {
         for (place, _) in paths::leaves(&object.value) {
             known.push(place.path.clone());
             if paths::leads_to(wanted, &place.path, &place.pointer) {
@@ -85,8 +78,7 @@ pub(super) fn fields(
             }
         }
     }
-    if !objects.iter().enumerate().any(|object| asked(&object)) {
-        let of_kind = |object: &&Object| object.value["kind"] == kind;
+    if !objects.iter().any(|object| asked(&object)) {
         let any = objects.iter().any(|object| of_kind(&object));
         let others = objects.iter().filter(|object| !any || of_kind(object));
         return Ok(Err(Alternatives::Children(others.map(written).collect())));
@@ -95,7 +87,7 @@ pub(super) fn fields(
         let near = near(&known, &paths::written(wanted), "");
         return Ok(Err(Alternatives::Fields(near)));
     }
-    Ok(Ok(explained(View { scene, service, effective }, &objects, found)))
+    Ok(Ok(explained(view, &objects, found)))
 }
 
 /// Returns the beginning of paths into a child.
@@ -107,12 +99,11 @@ fn written(object: &Object) -> String {
 /// Describes the origin of each of these fields of a child: fields of the composed spec and other inputs. The result has
 /// nothing for fields that the child does not have, and is empty if the service cannot be planned.
 pub(crate) fn sources(
-    scene: &Scene,
-    service: &LLMInferenceService,
-    effective: &Effective,
+    view: View<'_>,
     (kind, name): (&str, &str),
     fields: &BTreeSet<&str>,
 ) -> BTreeMap<String, Vec<String>> {
+    let View { scene, service, effective } = view;
     let Ok((plan, ..)) = scene.plan_spec(service, &effective.spec) else { return BTreeMap::new() };
     let objects = render::finished(&plan);
     let asked = |object: &Object| object.value["kind"] == kind && *object.reference.key.name == *name;
@@ -120,7 +111,7 @@ pub(crate) fn sources(
     let leaves = paths::leaves(&objects[at].value).into_iter();
     let found =
         leaves.filter(|(place, _)| fields.contains(place.path.as_str())).map(|(place, _)| (at, place));
-    let explained = explained(View { scene, service, effective }, &objects, found.collect());
+    let explained = explained(view, &objects, found.collect());
     let named = explained.into_iter().map(|field| {
         let from = match field.from {
             Source::Copied(field) => vec![field.path],

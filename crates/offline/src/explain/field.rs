@@ -82,24 +82,18 @@ pub struct ReplacedValue {
 }
 
 /// Returns the fields at and below a path.
-pub(super) fn fields(
-    scene: &Scene,
-    service: &LLMInferenceService,
-    effective: &Effective,
-    wanted: &[Step],
-) -> Vec<Field> {
-    let view = View { scene, service, effective };
-    let provenance = effective.provenance();
+pub(super) fn fields(view: View<'_>, wanted: &[Step]) -> Vec<Field> {
+    let provenance = view.effective.provenance();
     let found = provenance.iter().filter(|(path, leaf)| paths::leads_to(wanted, path, &leaf.pointer));
     found.map(|(path, leaf)| view.field(path, leaf)).collect()
 }
 
 /// The input for describing fields.
 #[derive(Clone, Copy)]
-pub(super) struct View<'a> {
-    pub(super) scene: &'a Scene,
-    pub(super) service: &'a LLMInferenceService,
-    pub(super) effective: &'a Effective,
+pub(crate) struct View<'a> {
+    pub(crate) scene: &'a Scene,
+    pub(crate) service: &'a LLMInferenceService,
+    pub(crate) effective: &'a Effective,
 }
 
 // === impl View ===
@@ -123,31 +117,24 @@ impl View<'_> {
     }
 
     pub(super) fn setter(&self, origin: &Origin, path: &str) -> Setter {
+        let unplaced = |kind| Setter { kind, config: None, place: None };
         match origin {
-            Origin::Derived => Setter { kind: SetterKind::Computed, config: None, place: None },
+            Origin::Derived => unplaced(SetterKind::Computed),
             Origin::Service => {
                 let found = self.scene.document("LLMInferenceService", &Key::of(self.service));
-                let Some(document) = found else {
-                    return Setter { kind: SetterKind::Spec, config: None, place: None };
-                };
+                let Some(document) = found else { return unplaced(SetterKind::Spec) };
                 match paths::positions(&document.object, &format!("spec.{path}")) {
-                    Some(written) => {
-                        Setter { kind: SetterKind::Spec, config: None, place: Some(document.place(&written)) }
-                    }
-                    None => Setter { kind: SetterKind::Default, config: None, place: None },
+                    Some(at) => Setter { place: Some(document.place(&at)), ..unplaced(SetterKind::Spec) },
+                    None => unplaced(SetterKind::Default),
                 }
             }
             Origin::Runtime(key) => Setter {
                 kind: SetterKind::Runtime,
-                config: Some(if key.namespace.is_empty() {
-                    key.name.to_string()
-                } else {
-                    format!("{}/{}", key.namespace, key.name)
-                }),
+                config: Some(key.to_string()),
                 place: self.scene.runtime_document(key).map(|document| document.place("spec")),
             },
             Origin::Config(key) => {
-                let place = self.scene.document("LLMInferenceServiceConfig", key).map(|document| {
+                let place = self.scene.config_document(key).map(|document| {
                     let written = paths::positions(&document.object, &format!("spec.{path}"));
                     document.place(&written.unwrap_or_else(|| format!("spec.{path}")))
                 });
@@ -157,7 +144,7 @@ impl View<'_> {
                     .any(|config| matches!(config.source, ConfigSource::Preset));
                 Setter {
                     kind: if is_preset { SetterKind::Preset } else { SetterKind::BaseRef },
-                    config: Some(format!("{}/{}", key.namespace, key.name)),
+                    config: Some(key.to_string()),
                     place,
                 }
             }

@@ -1,13 +1,12 @@
 //! The layers of a service in order, with the fields that each one sets.
 
-use longboat_api::v1alpha2::{ConfigSource, LLMInferenceService};
-use longboat_compose::{Effective, presets};
+use longboat_api::v1alpha2::ConfigSource;
+use longboat_compose::presets;
 use longboat_key::Key;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::field::{Setter, SetterKind, View};
-use crate::scene::Scene;
 
 /// One layer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,9 +37,15 @@ pub struct Setting {
     pub by: Option<String>,
 }
 
+impl LayerView {
+    fn new(layer: Setter, because: String) -> Self {
+        Self { layer, because, sets: Vec::new(), lost: Vec::new() }
+    }
+}
+
 /// Returns all layers, lowest first. The defaults of admission and the values computed by composition come last.
-pub(super) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effective) -> Vec<LayerView> {
-    let view = View { scene, service, effective };
+pub(super) fn of(view: View<'_>) -> Vec<LayerView> {
+    let View { scene, service, effective } = view;
     let provenance = effective.provenance();
     let mut layers: Vec<LayerView> = Vec::new();
     let base_refs = effective.applied.len().saturating_sub(service.spec.base_refs.len());
@@ -62,16 +67,10 @@ pub(super) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
                 }
             }
         };
-        layers.push(LayerView {
-            layer: view.setter(&origin, ""),
-            because,
-            sets: Vec::new(),
-            lost: Vec::new(),
-        });
+        layers.push(LayerView::new(view.setter(&origin, ""), because));
     }
     let mut add = |kind: SetterKind, place: Option<String>, because: &str| {
-        let layer = Setter { kind, config: None, place };
-        layers.push(LayerView { layer, because: because.to_owned(), sets: Vec::new(), lost: Vec::new() });
+        layers.push(LayerView::new(Setter { kind, config: None, place }, because.to_owned()));
     };
     let document = scene.document("LLMInferenceService", &Key::of(service));
     add(SetterKind::Spec, document.map(|document| document.place("spec")), "the service's own spec");

@@ -18,49 +18,24 @@ use thiserror::Error;
 
 pub(crate) use child::sources;
 pub use child::{ChildField, Source};
+pub(crate) use field::View;
 pub use field::{Field, ReplacedValue, Setter, SetterKind, Template};
 pub use layers::{LayerView, Setting};
 pub(crate) use text::{around, setter, short};
 
 use crate::scene::{PlanningError, Scene};
 
-/// An explanation.
+/// An explanation of a service, whose `namespace/name` each has.
 #[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase", untagged)]
+#[serde(untagged)]
+#[expect(missing_docs, reason = "the variants say what their fields are")]
 pub enum Explanation {
-    /// The layers in order, with the fields that each one sets.
-    Layers(ServiceLayers),
-    /// Fields of the composed spec.
-    Fields(ServiceFields),
-    /// Fields of children.
-    Children(ServiceChildren),
-}
-
-/// The layers of a service.
-#[derive(Clone, Debug, Serialize)]
-pub struct ServiceLayers {
-    /// `namespace/name` of the service.
-    pub service: String,
-    /// The layers, lowest first.
-    pub layers: Vec<LayerView>,
-}
-
-/// Fields of a composed spec.
-#[derive(Clone, Debug, Serialize)]
-pub struct ServiceFields {
-    /// `namespace/name` of the service.
-    pub service: String,
-    /// The fields, by path.
-    pub fields: Vec<Field>,
-}
-
-/// Fields of children.
-#[derive(Clone, Debug, Serialize)]
-pub struct ServiceChildren {
-    /// `namespace/name` of the service.
-    pub service: String,
-    /// The fields, by object and path.
-    pub fields: Vec<ChildField>,
+    /// The layers, lowest first, with the fields that each one sets.
+    Layers { service: String, layers: Vec<LayerView> },
+    /// Fields of the composed spec, by path.
+    Fields { service: String, fields: Vec<Field> },
+    /// Fields of children, by object and path.
+    Children { service: String, fields: Vec<ChildField> },
 }
 
 /// Why nothing can be explained.
@@ -124,18 +99,16 @@ pub fn explain(
     path: Option<&str>,
 ) -> Result<Explanation, ExplainError> {
     let name = full_name(service);
-    let effective = scene.compose(service).map_err(PlanningError::from)?;
+    let effective = &scene.compose(service).map_err(PlanningError::from)?;
+    let view = View { scene, service, effective };
     let Some(path) = path.filter(|path| !path.is_empty()) else {
-        return Ok(Explanation::Layers(ServiceLayers {
-            service: name,
-            layers: layers::of(scene, service, &effective),
-        }));
+        return Ok(Explanation::Layers { service: name, layers: layers::of(view) });
     };
     if let Some((kind, object, rest)) = child_path(path) {
         let wanted = paths::parse(rest).ok_or_else(|| ExplainError::Path(path.to_owned()))?;
-        let fields = child::fields(scene, service, &effective, kind, object, &wanted)?;
+        let fields = child::fields(view, kind, object, &wanted)?;
         return match fields {
-            Ok(fields) => Ok(Explanation::Children(ServiceChildren { service: name, fields })),
+            Ok(fields) => Ok(Explanation::Children { service: name, fields }),
             Err(child::Alternatives::Fields(near)) => {
                 let prefix = path.split('.').next().unwrap_or(path);
                 let nearest = near.iter().map(|near| format!("{prefix}.{near}")).collect();
@@ -152,7 +125,7 @@ pub fn explain(
         _ => path,
     };
     let wanted = paths::parse(inner).ok_or_else(|| ExplainError::Path(path.to_owned()))?;
-    let fields = field::fields(scene, service, &effective, &wanted);
+    let fields = field::fields(view, &wanted);
     if fields.is_empty() && go::is_field(&format!("spec.{}", inner.trim_start_matches('.'))) {
         return Err(ExplainError::Unset { service: name, path: path.to_owned() });
     }
@@ -162,14 +135,14 @@ pub fn explain(
         let nearest = suggestions::near(&known, inner, "spec.");
         return Err(ExplainError::Unknown { service: name, path: path.to_owned(), nearest });
     }
-    Ok(Explanation::Fields(ServiceFields { service: name, fields }))
+    Ok(Explanation::Fields { service: name, fields })
 }
 
 /// Returns the layer that set each field of a service's composed spec, by JSON pointer into `{"spec": …}`. Empty if the
 /// service cannot be composed.
 pub(crate) fn setters(scene: &Scene, service: &LLMInferenceService) -> BTreeMap<String, Setter> {
     let Ok(effective) = scene.compose(service) else { return BTreeMap::new() };
-    let view = field::View { scene, service, effective: &effective };
+    let view = View { scene, service, effective: &effective };
     let provenance = effective.provenance();
     let each = provenance.iter();
     each.map(|(path, leaf)| (format!("/spec{}", leaf.pointer), view.setter(&leaf.origin, path))).collect()

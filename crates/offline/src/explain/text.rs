@@ -6,8 +6,8 @@ use owo_colors::OwoColorize;
 use serde_json::Value;
 
 use super::{
-    Explanation, ServiceChildren, ServiceFields, ServiceLayers,
-    child::Source,
+    Explanation,
+    child::{ChildField, Source},
     field::{Field, Setter, SetterKind},
     layers::{LayerView, Setting},
 };
@@ -25,17 +25,17 @@ impl Explanation {
     /// Formats it for users, with colours for terminals.
     pub fn to_text(&self) -> String {
         match self {
-            Self::Layers(layers) => of_layers(layers),
-            Self::Fields(fields) => of_fields(fields),
-            Self::Children(children) => of_children(children),
+            Self::Layers { service, layers } => of_layers(service, layers),
+            Self::Fields { fields, .. } => of_fields(fields),
+            Self::Children { fields, .. } => of_children(fields),
         }
     }
 }
 
 /// Formats the layers in order.
-fn of_layers(explained: &ServiceLayers) -> String {
-    let mut text = format!("{}: {} layers, lowest first\n", explained.service.bold(), explained.layers.len());
-    for (number, layer) in explained.layers.iter().enumerate() {
+fn of_layers(service: &str, layers: &[LayerView]) -> String {
+    let mut text = format!("{}: {} layers, lowest first\n", service.bold(), layers.len());
+    for (number, layer) in layers.iter().enumerate() {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "\n{} {}", format!("{}.", number + 1).dimmed(), headline(layer));
         groups(&mut text, &layer.sets, "sets");
@@ -97,21 +97,22 @@ fn part(path: &str) -> String {
 }
 
 /// Formats fields with their history.
-fn of_fields(explained: &ServiceFields) -> String {
-    let single = explained.fields.len() == 1;
+fn of_fields(fields: &[Field]) -> String {
+    let single = fields.len() == 1;
     let mut text = String::new();
-    for field in &explained.fields {
-        describe(&mut text, field, "", single);
+    for field in fields {
+        let _ = writeln!(text, "{} = {}", field.path.bold(), value(&field.value, single));
+        history(&mut text, field, "", single);
     }
     text
 }
 
 /// Formats fields of children.
-fn of_children(explained: &ServiceChildren) -> String {
-    let single = explained.fields.len() == 1;
+fn of_children(fields: &[ChildField]) -> String {
+    let single = fields.len() == 1;
     let mut text = String::new();
     let mut object = "";
-    for field in &explained.fields {
+    for field in fields {
         if object != field.object {
             object = &field.object;
             let _ = writeln!(text, "{}", object.bold());
@@ -141,11 +142,6 @@ fn of_children(explained: &ServiceChildren) -> String {
         }
     }
     text
-}
-
-fn describe(text: &mut String, field: &Field, indent: &str, whole: bool) {
-    let _ = writeln!(text, "{indent}{} = {}", field.path.bold(), value(&field.value, whole));
-    history(text, field, indent, whole);
 }
 
 fn history(text: &mut String, field: &Field, indent: &str, whole: bool) {

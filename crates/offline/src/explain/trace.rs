@@ -1,7 +1,7 @@
 //! Finds the origin of the fields of children: in the composed spec ([`longboat_plan::trace`]), in the service's metadata,
 //! and in the platform's settings.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
 use longboat_plan::trace::{CHANGE, GROUPS, Probe, Target, Traces, alike};
@@ -64,21 +64,18 @@ fn surroundings(
             text.push_str(CHANGE);
         }
     };
+    let replace = |map: &mut Option<BTreeMap<String, String>>, key: &str| {
+        map.get_or_insert_default().insert(key.to_owned(), "changed".to_owned());
+    };
     with("metadata.name", &|service| append(&mut service.metadata.name));
     with("metadata.namespace", &|service| append(&mut service.metadata.namespace));
     with("metadata.uid", &|service| append(&mut service.metadata.uid));
     for key in service.metadata.labels.iter().flatten().map(|(key, _)| key) {
-        with(&format!("metadata.labels[{key}]"), &|service| {
-            service.metadata.labels.iter_mut().for_each(|all| {
-                all.insert(key.clone(), "changed".to_owned());
-            });
-        });
+        with(&format!("metadata.labels[{key}]"), &|service| replace(&mut service.metadata.labels, key));
     }
     for key in service.metadata.annotations.iter().flatten().map(|(key, _)| key) {
         with(&format!("metadata.annotations[{key}]"), &|service| {
-            service.metadata.annotations.iter_mut().for_each(|all| {
-                all.insert(key.clone(), "changed".to_owned());
-            });
+            replace(&mut service.metadata.annotations, key);
         });
     }
     let mut platform = |words: &str, change: &dyn Fn(&mut longboat_compose::Platform)| {

@@ -12,8 +12,8 @@ use longboat_api::{
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig, LLMInferenceServiceSpec},
 };
 use longboat_compose::{
-    ComposeError, Composer, ConfigMapSource, ConfigSet, ConfigSource, Effective, Inputs, Layer, Platform,
-    PresetNames, Warning, outcome::Outcome, presets,
+    ComposeError, Composer, ConfigMapSource, ConfigSet, ConfigSource, Effective, Inputs, Layer, Origin,
+    Platform, PresetNames, Warning, outcome::Outcome, presets,
 };
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::{Document, nearest, parallel};
@@ -24,7 +24,7 @@ use crate::{
     assume,
     settings::{DEFAULT_PLATFORM, Presets, Settings},
     stored::{Cluster, StoredManifest},
-    validate::finding::{Finding, Severity},
+    validate::{Finding, Severity, contents::texts},
 };
 
 pub(crate) use add::completed;
@@ -32,6 +32,8 @@ pub use error::{PlanningError, SceneError};
 
 /// The uid of a service that is not stored in an API server. It is in the owner references of its children.
 pub(crate) const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
+
+const CONFIG: &str = "LLMInferenceServiceConfig";
 
 /// One service of a scene.
 #[derive(Clone, Debug)]
@@ -120,17 +122,7 @@ impl Scene {
             settings.system_namespace.clone(),
         );
         snapshot.capabilities = settings.capabilities;
-        let mut scene = Self {
-            subjects: Vec::new(),
-            preset_names: settings.preset_names.clone(),
-            findings: Vec::new(),
-            configs: ConfigSet::default(),
-            snapshot,
-            composer: Composer::default(),
-            merged: MergedSpecs::default(),
-            documents: BTreeMap::new(),
-            assuming: true,
-        };
+        let mut scene = Self::of(ConfigSet::default(), snapshot, settings.preset_names.clone(), true);
         let cluster = Cluster::of(&defaults, settings, None);
         match &settings.presets {
             Presets::BuiltIn => {
@@ -180,17 +172,22 @@ impl Scene {
         let subjects = services
             .iter()
             .map(|service| Subject { service: Arc::new(completed(service.as_ref().clone())), given: false });
-        Ok(Self {
-            subjects: subjects.collect(),
+        Ok(Self { subjects: subjects.collect(), ..Self::of(set, snapshot, preset_names, false) })
+    }
+
+    /// Creates a scene without services.
+    fn of(configs: ConfigSet, snapshot: Snapshot, preset_names: PresetNames, assuming: bool) -> Self {
+        Self {
+            subjects: Vec::new(),
             preset_names,
             findings: Vec::new(),
-            configs: set,
+            configs,
             snapshot,
             composer: Composer::default(),
             merged: MergedSpecs::default(),
             documents: BTreeMap::new(),
-            assuming: false,
-        })
+            assuming,
+        }
     }
 
     /// Adds manifests to the scene, as if they were applied. Leaves out objects that an API server or the webhooks would
@@ -318,22 +315,41 @@ impl Scene {
     pub(crate) fn with_platform(&self, platform: Arc<Platform>) -> Self {
         let mut snapshot = self.snapshot.clone();
         snapshot.platform = platform;
-        Self {
-            subjects: Vec::new(),
-            preset_names: self.preset_names.clone(),
-            findings: Vec::new(),
-            configs: self.configs.clone(),
-            snapshot,
-            composer: Composer::default(),
-            merged: self.merged.clone(),
-            documents: BTreeMap::new(),
-            assuming: self.assuming,
-        }
+        let scene = Self::of(self.configs.clone(), snapshot, self.preset_names.clone(), self.assuming);
+        Self { merged: self.merged.clone(), ..scene }
     }
 
     /// Returns the manifest of an object.
     pub fn document(&self, kind: &str, key: &Key) -> Option<&Document> {
         self.documents.get(&(kind.to_owned(), key.clone()))
+    }
+
+    /// The configs in the manifests, by namespace and name.
+    pub(crate) fn given_configs(&self) -> impl Iterator<Item = &Key> {
+        self.documents.keys().filter(|(kind, _)| kind == CONFIG).map(|(_, key)| key)
+    }
+
+    /// Returns the manifest of a config.
+    pub(crate) fn config_document(&self, key: &Key) -> Option<&Document> {
+        self.document(CONFIG, key)
+    }
+
+    /// Returns the manifests of the configs of which a service was composed, the highest layer first.
+    pub(crate) fn layer_documents(&self, effective: &Effective) -> impl Iterator<Item = (Key, &Document)> {
+        effective.applied.iter().rev().filter_map(|config| {
+            let key = Key::new(Namespace(&*config.namespace), Name(&*config.name));
+            let document = self.config_document(&key)?;
+            Some((key, document))
+        })
+    }
+
+    /// Returns the manifest of the layer that set a field of the service with this manifest.
+    pub(crate) fn document_of<'a>(&'a self, origin: &Origin, service: &'a Document) -> Option<&'a Document> {
+        match origin {
+            Origin::Config(key) => self.config_document(key),
+            Origin::Runtime(key) => self.runtime_document(key),
+            Origin::Service | Origin::Derived => Some(service),
+        }
     }
 
     /// Returns the manifest of a runtime.
@@ -442,7 +458,5 @@ pub(crate) fn settings_among(documents: &[Document], settings: &Settings) -> Opt
             && document.namespace() == system.as_str()
     };
     let document = settings.platform.as_ref().or_else(|| documents.iter().find(is_platform))?;
-    let data = document.object["data"].as_object()?.iter();
-    let data = data.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
-    Platform::parse(&data, system).ok()
+    Platform::parse(&texts(document.object.get("data")?), system).ok()
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{scene, scene_of};
+use super::{SMALL_SERVICE, scene, scene_of};
 use crate::{
     explain::{self, Explanation, SetterKind, Source},
     render,
@@ -11,7 +11,7 @@ use crate::{
 
 fn fields(scene: &Scene, path: &str) -> Vec<explain::Field> {
     match explain::explain(scene, &scene.subjects[0].service, Some(path)).unwrap() {
-        Explanation::Fields(found) => found.fields,
+        Explanation::Fields { fields, .. } => fields,
         other => panic!("{other:?}"),
     }
 }
@@ -24,7 +24,7 @@ fn unknown(path: &str) -> String {
 
 fn child_fields(scene: &Scene, path: &str) -> Vec<explain::ChildField> {
     match explain::explain(scene, &scene.subjects[0].service, Some(path)).unwrap() {
-        Explanation::Children(found) => found.fields,
+        Explanation::Children { fields, .. } => fields,
         other => panic!("{other:?}"),
     }
 }
@@ -116,14 +116,7 @@ fn a_field_of_a_child_is_a_copy_of_a_field_or_follows_from_some() {
 
 #[test]
 fn a_runtime_is_the_lowest_layer_and_may_be_among_the_manifests() {
-    let service = "\
-apiVersion: serving.kserve.io/v1alpha2
-kind: LLMInferenceService
-metadata: {name: chat}
-spec:
-  model: {uri: 'hf://a/b'}
-  runtime: RUNTIME
-";
+    let service = format!("{SMALL_SERVICE}  runtime: RUNTIME\n");
     let runtime = "\
 apiVersion: serving.kserve.io/v1alpha1
 kind: ServingRuntime
@@ -160,9 +153,8 @@ spec:
 fn every_layer_tells_what_it_contributed() {
     let scene = scene();
     let explained = explain::explain(&scene, &scene.subjects[0].service, None).unwrap();
-    let Explanation::Layers(found) = explained else { panic!("layers") };
-    let names: Vec<_> =
-        found.layers.iter().map(|layer| (layer.layer.kind, layer.layer.config.clone())).collect();
+    let Explanation::Layers { layers, .. } = explained else { panic!("layers") };
+    let names: Vec<_> = layers.iter().map(|layer| (layer.layer.kind, layer.layer.config.clone())).collect();
     let config = |kind, name: &str| (kind, Some(name.to_owned()));
     assert_eq!(
         names,
@@ -177,8 +169,8 @@ fn every_layer_tells_what_it_contributed() {
             (SetterKind::Computed, None),
         ]
     );
-    assert!(found.layers[4].sets.is_empty());
-    assert_eq!(found.layers[4].lost.len(), 1);
+    assert!(layers[4].sets.is_empty());
+    assert_eq!(layers[4].lost.len(), 1);
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod stored;
 use serde_json::{Value, json};
 
 use crate::{
-    render::{self, Severity},
+    render::{self, ServiceRendering, Severity},
     scene::{NO_UID, Scene},
     settings::{Presets, Settings},
 };
@@ -45,6 +45,15 @@ spec:
   replicas: 7
 ";
 
+/// A service to which tests add fields.
+const SMALL_SERVICE: &str = "\
+apiVersion: serving.kserve.io/v1alpha2
+kind: LLMInferenceService
+metadata: {name: chat}
+spec:
+  model: {uri: 'hf://a/b'}
+";
+
 pub(crate) fn scene_of(text: &str) -> Scene {
     let documents = longboat_manifest::parse("svc.yaml", text).unwrap();
     Scene::new(&documents, &Settings::default()).unwrap()
@@ -52,6 +61,12 @@ pub(crate) fn scene_of(text: &str) -> Scene {
 
 fn scene() -> Scene {
     scene_of(SERVICE)
+}
+
+/// The notes with this severity.
+fn notes(rendered: &ServiceRendering, severity: Severity) -> Vec<&str> {
+    let found = rendered.notes.iter().filter(|note| note.severity == severity);
+    found.map(|note| note.message.as_str()).collect()
 }
 
 #[test]
@@ -112,12 +127,7 @@ fn what_cannot_be_planned_is_said_and_the_rest_rendered() {
 fn layers_that_do_nothing_or_lose_a_list_are_told() {
     let scene = scene();
     let rendered = render::children(&scene, &scene.subjects[0].service).unwrap();
-    let warnings: Vec<&str> = rendered
-        .notes
-        .iter()
-        .filter(|note| note.severity == Severity::Warning)
-        .map(|note| note.message.as_str())
-        .collect();
+    let warnings = notes(&rendered, Severity::Warning);
     assert_eq!(warnings.len(), 2, "{warnings:#?}");
     assert!(warnings[0].contains("LLMInferenceServiceConfig default/idle in spec.baseRefs[1] has no effect"));
     assert!(
@@ -133,26 +143,14 @@ fn gateways_that_the_manifests_do_not_hold_are_assumed_and_that_is_said() {
     let scene =
         scene_of(&SERVICE.replace("gateway: {}", "gateway: {refs: [{name: edge, namespace: infra}]}"));
     let rendered = render::children(&scene, &scene.subjects[0].service).unwrap();
-    let assumed: Vec<&str> = rendered
-        .notes
-        .iter()
-        .filter(|note| note.severity == Severity::Assumed)
-        .map(|note| note.message.as_str())
-        .collect();
-    assert_eq!(assumed, ["Gateway infra/edge exists"]);
+    assert_eq!(notes(&rendered, Severity::Assumed), ["Gateway infra/edge exists"]);
     let route = &rendered.objects.last().unwrap().value;
     assert_eq!(route["spec"]["parentRefs"][0]["name"], "edge");
 }
 
 #[test]
 fn with_sglang_nothing_of_the_service_says_tls_and_traces_have_its_flags() {
-    let service = "\
-apiVersion: serving.kserve.io/v1alpha2
-kind: LLMInferenceService
-metadata: {name: chat}
-spec:
-  model: {uri: 'hf://a/b'}
-  RUNTIME
+    let rest = "  RUNTIME
   tracing: {exporterEndpoint: 'http://collector.traces:4317/'}
   router: {gateway: {}, route: {}, scheduler: {}}
 ---
@@ -163,6 +161,7 @@ data:
   ingress: '{\"enableLLMInferenceServiceTLS\": true, \"ingressGateway\": \"a/b\", \"kserveIngressGateway\": \"a/b\"}'
   storageInitializer: '{\"memoryRequest\": \"1\", \"memoryLimit\": \"1\", \"cpuRequest\": \"1\", \"cpuLimit\": \"1\"}'
 ";
+    let service = format!("{SMALL_SERVICE}{rest}");
     let texts = |line: &str| {
         let scene = scene_of(&service.replace("RUNTIME", line));
         assert!(scene.findings.is_empty(), "{:?}", scene.findings);

@@ -16,11 +16,8 @@ use longboat_manifest::{Document, nearest};
 use longboat_plan::names;
 use serde::Deserialize;
 
-use super::{
-    finding::{Finding, ObjectName, Severity, Source},
-    role_flags::{containers, pods},
-};
-use crate::{assume::secrets::DEFAULT_ACCOUNT, objects, scene::PlannedService};
+use super::finding::{Finding, ObjectName, Source};
+use crate::{assume::secrets::DEFAULT_ACCOUNT, objects, pods::templates, scene::PlannedService};
 
 /// The ConfigMap that every namespace has.
 const CLUSTER_CERTIFICATES: &str = "kube-root-ca.crt";
@@ -76,7 +73,7 @@ impl ManifestObjects {
         for route in &planned.plan.children.http_routes {
             needed.of_route(Namespace::of(&route.metadata), route);
         }
-        for pod in pods(planned) {
+        for pod in templates(&planned.plan.children).filter_map(|template| template.spec.as_ref()) {
             needed.of_pod(namespace, pod);
         }
         let is_told = |text: &str| known.iter().any(|finding| finding.message.starts_with(text));
@@ -122,13 +119,9 @@ impl ManifestObjects {
             needed.0.into_iter().filter(|(kind, key)| !self.contains(kind, key) && !is_known(kind, key));
         let missing: Vec<String> = missing.map(|(kind, key)| format!("{kind} {key}")).collect();
         (!missing.is_empty()).then(|| {
-            let mut finding = Finding::at(document, name, "spec", Source::Plan);
-            finding.severity = Severity::Note;
-            "NotInTheseFiles".clone_into(&mut finding.reason);
-            finding.message =
-                format!("refers to objects that are not in these files: {}", missing.join(", "));
-            finding.hint = Some("they must exist on the cluster".to_owned());
-            finding
+            let message = format!("refers to objects that are not in these files: {}", missing.join(", "));
+            let finding = Finding::at(document, name, "spec", Source::Plan);
+            finding.note("NotInTheseFiles", message).with_hint("they must exist on the cluster")
         })
     }
 
@@ -152,15 +145,13 @@ impl ManifestObjects {
         if pool.is_empty() || pools.iter().any(|known| known == pool) {
             return None;
         }
-        let mut finding = Finding::at(document, name, "spec.poolRef.name", Source::Plan);
-        finding.severity = Severity::Note;
-        "NotInTheseFiles".clone_into(&mut finding.reason);
-        finding.message = format!("InferencePool {}/{pool} is not in these files", name.namespace);
-        finding.hint = Some(match nearest(pools.iter().map(String::as_str), pool) {
+        let message = format!("InferencePool {}/{pool} is not in these files", name.namespace);
+        let finding = Finding::at(document, name, "spec.poolRef.name", Source::Plan);
+        let hint = match nearest(pools.iter().map(String::as_str), pool) {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => "it must exist on the cluster".to_owned(),
-        });
-        Some(finding)
+        };
+        Some(finding.note("NotInTheseFiles", message).with_hint(hint))
     }
 }
 
@@ -248,47 +239,46 @@ impl RequiredObjects {
         if account != DEFAULT_ACCOUNT {
             self.add("ServiceAccount", namespace, account);
         }
-        let is_optional = |optional: Option<bool>| optional == Some(true);
         for volume in pod.volumes.iter().flatten() {
             if let Some(claim) = &volume.persistent_volume_claim {
                 self.add("PersistentVolumeClaim", namespace, &claim.claim_name);
             }
-            if let Some(secret) = volume.secret.as_ref().filter(|secret| !is_optional(secret.optional)) {
-                self.add("Secret", namespace, secret.secret_name.as_deref().unwrap_or_default());
+            if let Some(secret) = &volume.secret {
+                let name = secret.secret_name.as_deref().unwrap_or_default();
+                self.needed("Secret", namespace, name, secret.optional);
             }
-            if let Some(map) = volume.config_map.as_ref().filter(|map| !is_optional(map.optional)) {
-                self.of_map(namespace, &map.name);
+            if let Some(map) = &volume.config_map {
+                self.needed("ConfigMap", namespace, &map.name, map.optional);
             }
         }
-        for container in containers(pod) {
+        for container in pod.init_containers.iter().flatten().chain(&pod.containers) {
             self.of_container(namespace, container);
         }
     }
 
     fn of_container(&mut self, namespace: Namespace<&str>, container: &Container) {
-        let is_needed = |optional: Option<bool>| optional != Some(true);
         let values = container.env.iter().flatten().filter_map(|variable| variable.value_from.as_ref());
         for value in values {
-            if let Some(key) = value.secret_key_ref.as_ref().filter(|key| is_needed(key.optional)) {
-                self.add("Secret", namespace, &key.name);
+            if let Some(key) = &value.secret_key_ref {
+                self.needed("Secret", namespace, &key.name, key.optional);
             }
-            if let Some(key) = value.config_map_key_ref.as_ref().filter(|key| is_needed(key.optional)) {
-                self.of_map(namespace, &key.name);
+            if let Some(key) = &value.config_map_key_ref {
+                self.needed("ConfigMap", namespace, &key.name, key.optional);
             }
         }
         for source in container.env_from.iter().flatten() {
-            if let Some(secret) = source.secret_ref.as_ref().filter(|secret| is_needed(secret.optional)) {
-                self.add("Secret", namespace, &secret.name);
+            if let Some(secret) = &source.secret_ref {
+                self.needed("Secret", namespace, &secret.name, secret.optional);
             }
-            if let Some(map) = source.config_map_ref.as_ref().filter(|map| is_needed(map.optional)) {
-                self.of_map(namespace, &map.name);
+            if let Some(map) = &source.config_map_ref {
+                self.needed("ConfigMap", namespace, &map.name, map.optional);
             }
         }
     }
 
-    fn of_map(&mut self, namespace: Namespace<&str>, name: &str) {
-        if name != CLUSTER_CERTIFICATES {
-            self.add("ConfigMap", namespace, name);
+    fn needed(&mut self, kind: &'static str, namespace: Namespace<&str>, name: &str, optional: Option<bool>) {
+        if optional != Some(true) && (kind, name) != ("ConfigMap", CLUSTER_CERTIFICATES) {
+            self.add(kind, namespace, name);
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Findings from the advice about a composed service.
 
 use longboat_api::v1alpha2::LLMInferenceService;
-use longboat_compose::{Effective, Origin, Provenance};
+use longboat_compose::{Effective, Provenance};
 use longboat_key::{Name, Namespace};
 use longboat_manifest::Document;
 use longboat_plan::paths;
 
-use super::finding::{Finding, ObjectName, Severity, Source};
+use super::finding::{Finding, ObjectName, Source};
 use crate::{
     advice::{self, Advice},
     refusal,
@@ -40,11 +40,8 @@ pub(super) fn located(
     for advice in all {
         let below = advice.path.trim_start_matches("spec.");
         let mut leaves = provenance.iter().flat_map(Provenance::iter);
-        let layer = match leaves.find(|(path, _)| path.starts_with(below)).map(|(_, leaf)| &leaf.origin) {
-            Some(Origin::Config(key)) => scene.document("LLMInferenceServiceConfig", key),
-            Some(Origin::Runtime(key)) => scene.runtime_document(key),
-            Some(Origin::Service | Origin::Derived) | None => Some(document),
-        };
+        let leaf = leaves.find(|(path, _)| path.starts_with(below));
+        let layer = leaf.map_or(Some(document), |(_, leaf)| scene.document_of(&leaf.origin, document));
         findings.push(finding(layer, document, name, advice));
     }
     findings
@@ -54,17 +51,13 @@ pub(super) fn located(
 fn finding(layer: Option<&Document>, document: &Document, name: &ObjectName, advice: Advice) -> Finding {
     let mut layers = layer.into_iter().chain([document]);
     let place = layers.find_map(|layer| Some((layer, paths::positions(&layer.object, &advice.path)?)));
-    let mut finding = if let Some((layer, path)) = place {
+    let finding = if let Some((layer, path)) = place {
         Finding::at(layer, name, &path, Source::Plan)
     } else {
         let (_, parent) = refusal::nearest(document, &advice.path);
-        Finding { path: advice.path, ..Finding::at(document, name, &parent, Source::Plan) }
+        Finding { path: advice.path.clone(), ..Finding::at(document, name, &parent, Source::Plan) }
     };
-    finding.severity = if advice.fatal { Severity::Error } else { Severity::Warning };
-    advice.reason.clone_into(&mut finding.reason);
-    finding.message = advice.message;
-    finding.hint = advice.hint;
-    finding
+    finding.with_advice(advice)
 }
 
 /// Returns a finding if the Secret that the service names for its download is not in the manifests.
@@ -83,12 +76,9 @@ fn missing_secret(
     let is_assumed = scene.snapshot().secrets.get(namespace, key).is_none()
         && planned_with.secrets.get(namespace, key).is_some();
     is_assumed.then(|| {
-        let mut finding =
-            Finding::at(document, name, &format!("metadata.annotations[{annotation}]"), Source::Plan);
-        finding.severity = Severity::Warning;
-        "SecretNotFound".clone_into(&mut finding.reason);
-        finding.message = format!("Secret {namespace}/{secret} is not in these files");
-        finding.hint = Some("it must exist on the cluster before the model can be downloaded".to_owned());
-        finding
+        let message = format!("Secret {namespace}/{secret} is not in these files");
+        let path = format!("metadata.annotations[{annotation}]");
+        let finding = Finding::at(document, name, &path, Source::Plan).warning("SecretNotFound", message);
+        finding.with_hint("it must exist on the cluster before the model can be downloaded")
     })
 }

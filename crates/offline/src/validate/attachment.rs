@@ -9,37 +9,22 @@ use longboat_api::{
         httproute::HTTPRoute,
         reference::ParentReference,
     },
-    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
+    v1alpha2::LLMInferenceServiceSpec,
 };
 use longboat_gateway::{Problem, attachment_problem};
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::Document;
+use longboat_plan::Plan;
 use serde::Deserialize;
 
-use super::{
-    advice,
-    finding::{Finding, ObjectName, Severity, Source},
-};
-use crate::{
-    advice::Advice,
-    scene::{PlannedService, Scene},
-    stored::StoredManifest,
-};
+use super::finding::{Finding, ObjectName, Source};
+use crate::{advice::Advice, stored::StoredManifest};
 
 /// The Gateways and Namespaces in the manifests.
 #[derive(Default)]
 pub(super) struct ManifestGateways<'a> {
     gateways: BTreeMap<Key, (Gateway, &'a Document)>,
     namespaces: BTreeMap<String, v1::Namespace>,
-}
-
-/// Why a route does not attach.
-struct Refusal {
-    reason: &'static str,
-    message: String,
-    hint: String,
-    /// Whether the route would attach if somebody gave its namespace labels.
-    needs_labels: bool,
 }
 
 // === impl ManifestGateways ===
@@ -80,49 +65,29 @@ impl<'a> ManifestGateways<'a> {
                     HOSTNAME => "spec.hostnames".to_owned(),
                     _ => format!("spec.parentRefs[{at}]"),
                 };
-                let mut finding = Finding::at(&one.document, &name, &path, Source::Plan);
-                if refusal.needs_labels {
-                    finding.severity = Severity::Warning;
-                }
-                refusal.reason.clone_into(&mut finding.reason);
-                finding.message = refusal.message;
-                finding.hint = Some(refusal.hint);
-                all.push(finding);
+                all.push(Finding::at(&one.document, &name, &path, Source::Plan).with_advice(refusal));
             }
         }
         all
     }
 
-    /// Returns findings about the routes that the controller makes for a service.
-    pub(super) fn of_service(
-        &self,
-        scene: &Scene,
-        document: &Document,
-        service: &LLMInferenceService,
-        planned: &PlannedService,
-    ) -> Vec<Finding> {
-        let Some(effective) = &planned.effective else { return Vec::new() };
+    /// Returns advice about the routes that the controller makes for a service.
+    pub(super) fn of_service(&self, spec: &LLMInferenceServiceSpec, plan: &Plan) -> Vec<Advice> {
         let mut all: Vec<Advice> = Vec::new();
-        for route in &planned.plan.children.http_routes {
+        for route in &plan.children.http_routes {
             for parent in &route.spec.parent_refs {
                 let Some(refusal) = self.refusal(route, parent) else { continue };
-                let advice = Advice {
-                    path: field_of(&effective.spec, parent, refusal.reason),
-                    fatal: !refusal.needs_labels,
-                    reason: refusal.reason,
-                    message: refusal.message,
-                    hint: Some(refusal.hint),
-                };
+                let advice = Advice { path: field_of(spec, parent, refusal.reason), ..refusal };
                 if !all.contains(&advice) {
                     all.push(advice);
                 }
             }
         }
-        let name = ObjectName::of(document, Namespace::of(&service.metadata));
-        advice::located(scene, document, &name, effective, all)
+        all
     }
 
-    fn refusal(&self, route: &HTTPRoute, parent: &ParentReference) -> Option<Refusal> {
+    /// Says why a route does not attach. The path of the field is left to the caller.
+    fn refusal(&self, route: &HTTPRoute, parent: &ParentReference) -> Option<Advice> {
         let own = Namespace::of(&route.metadata);
         let within = parent.namespace.as_deref().map_or(own, Namespace);
         let (gateway, document) = self.gateways.get(&Key::new(within, Name(&parent.name)))?;
@@ -148,7 +113,8 @@ impl<'a> ManifestGateways<'a> {
             }
             (_, asked) => each(document, asked, of_protocol),
         };
-        Some(Refusal { reason, message, hint, needs_labels })
+        // Somebody may give the namespace labels with which the route attaches.
+        Some(Advice { path: String::new(), fatal: !needs_labels, reason, message, hint: Some(hint) })
     }
 }
 

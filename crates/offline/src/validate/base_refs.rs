@@ -7,14 +7,11 @@ use super::finding::{Finding, ObjectName, Source};
 
 /// Returns the error that a config has errors, so no server has it.
 pub(super) fn broken(document: &Document, name: &ObjectName, index: usize, wanted: &str) -> Finding {
-    let mut finding = Finding::at(document, name, &format!("spec.baseRefs[{index}].name"), Source::Compose);
-    "ConfigRefused".clone_into(&mut finding.reason);
-    finding.message =
+    let message =
         format!("LLMInferenceServiceConfig {wanted:?} has errors, so this service cannot be composed");
-    finding.hint = Some(
-        "mend the config first: the fields of this service are checked only together with it".to_owned(),
-    );
-    finding
+    let finding = Finding::at(document, name, &format!("spec.baseRefs[{index}].name"), Source::Compose);
+    let hint = "mend the config first: the fields of this service are checked only together with it";
+    finding.error("ConfigRefused", message).with_hint(hint)
 }
 
 /// Returns the namespace of a config with that name. For a name that no config has in the namespaces of the service.

@@ -3,21 +3,13 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PodSpec};
-use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
+use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 use longboat_download::address::Scheme;
 use longboat_key::{Key, Name, Namespace};
-use longboat_manifest::Document;
+use longboat_plan::Plan;
 use serde::Deserialize;
 
-use super::{
-    advice,
-    finding::{Finding, ObjectName},
-};
-use crate::{
-    advice::Advice,
-    scene::{PlannedService, Scene},
-    stored::StoredManifest,
-};
+use crate::{advice::Advice, pods::halves, stored::StoredManifest};
 
 const ONE_NODE: &str = "ReadWriteOnce";
 const ONE_POD: &str = "ReadWriteOncePod";
@@ -45,19 +37,17 @@ impl SingleNodeClaims {
     }
 
     /// Returns a warning for each of these claims that several pods of a planned service mount.
-    pub(super) fn findings(
+    pub(super) fn of_service(
         &self,
-        scene: &Scene,
-        document: &Document,
-        service: &LLMInferenceService,
-        planned: &PlannedService,
-    ) -> Vec<Finding> {
-        let Some(effective) = planned.effective.as_ref().filter(|_| !self.0.is_empty()) else {
+        namespace: Namespace<&str>,
+        spec: &LLMInferenceServiceSpec,
+        plan: &Plan,
+    ) -> Vec<Advice> {
+        if self.0.is_empty() {
             return Vec::new();
-        };
-        let namespace = Namespace::of(&service.metadata);
+        }
         let mut users: BTreeMap<&str, i32> = BTreeMap::new();
-        for (pod, replicas) in pods(planned, &effective.spec) {
+        for (pod, replicas) in pods(plan, spec) {
             let claims =
                 pod.volumes.iter().flatten().filter_map(|volume| volume.persistent_volume_claim.as_ref());
             for claim in claims {
@@ -68,10 +58,9 @@ impl SingleNodeClaims {
         let several = users.into_iter().filter(|(_, pods)| *pods > 1);
         let all = several.filter_map(|(claim, pods)| {
             let mode = self.0.get(&Key::new(namespace, Name(claim)))?;
-            Some(warning(&effective.spec, claim, mode, pods))
+            Some(warning(spec, claim, mode, pods))
         });
-        let name = ObjectName::of(document, namespace);
-        advice::located(scene, document, &name, effective, all.collect())
+        all.collect()
     }
 }
 
@@ -90,20 +79,15 @@ fn warning(spec: &LLMInferenceServiceSpec, claim: &str, mode: &str, pods: i32) -
             "mounts PersistentVolumeClaim {claim}, which is {mode}, so {who}, and the service has up to {pods} pods with it: {rest} \
              do not start"
         ),
-        "use a volume that is ReadOnlyMany or ReadWriteMany, or one pod".to_owned(),
+        "use a volume that is ReadOnlyMany or ReadWriteMany, or one pod",
     )
 }
 
 /// The pods of the model servers, with how many there are at most.
-fn pods<'a>(
-    planned: &'a PlannedService,
-    spec: &LLMInferenceServiceSpec,
-) -> impl Iterator<Item = (&'a PodSpec, i32)> {
-    let halves = [Some(&spec.workload), spec.prefill.as_deref()];
-    let scaled =
-        halves.into_iter().flatten().filter_map(|half| Some(half.scaling.as_ref()?.max_replicas)).max();
+fn pods<'a>(plan: &'a Plan, spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (&'a PodSpec, i32)> {
+    let scaled = halves(spec).filter_map(|(_, half)| Some(half.scaling.as_ref()?.max_replicas)).max();
     let most = move |replicas: Option<i32>| replicas.unwrap_or(1).max(scaled.unwrap_or(0));
-    let children = &planned.plan.children;
+    let children = &plan.children;
     let deployments = children.deployments.iter().filter_map(move |deployment| {
         let spec = deployment.spec.as_ref()?;
         Some((&spec.template, most(spec.replicas)))

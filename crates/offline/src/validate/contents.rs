@@ -8,8 +8,9 @@ use longboat_autoscale::METRIC_ANNOTATION_PREFIX;
 use longboat_compose::{Platform, misspelt_keys};
 use longboat_key::Key;
 use longboat_manifest::Document;
+use serde_json::Value;
 
-use super::finding::{Finding, ObjectName, Severity, Source};
+use super::finding::{Finding, ObjectName, Source};
 use crate::{settings::Settings, stored::StoredManifest};
 
 /// Returns what is wrong with the content of an object.
@@ -42,42 +43,31 @@ pub(super) fn api_keys(sound: &[StoredManifest]) -> Vec<Finding> {
     let of_secret = |(name, document, secret): &(ObjectName, &Document, Secret)| {
         let problem = problems.get(&Key::of(secret))?;
         let field = ["stringData", "data"].into_iter().find(|field| document.object.get(*field).is_some());
-        let mut finding = Finding::at(document, name, field.unwrap_or("metadata.labels"), Source::Plan);
-        "ApiKeyRefused".clone_into(&mut finding.reason);
-        finding.message = format!("no gateway accepts this API key: {problem}");
-        Some(finding)
+        let finding = Finding::at(document, name, field.unwrap_or("metadata.labels"), Source::Plan);
+        Some(finding.error("ApiKeyRefused", format!("no gateway accepts this API key: {problem}")))
     };
     secrets.iter().filter_map(of_secret).collect()
 }
 
 /// Annotations that `up` cannot take as values of metrics.
 fn given_metrics(document: &Document, name: &ObjectName) -> Vec<Finding> {
-    let annotations = document.object["metadata"]["annotations"].as_object().into_iter().flatten();
-    let annotations: BTreeMap<String, String> =
-        annotations.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
+    let annotations = texts(&document.object["metadata"]["annotations"]);
     let refused = longboat_autoscale::given_metrics(&annotations).filter_map(|(metric, given)| {
         let path = format!("metadata.annotations[{METRIC_ANNOTATION_PREFIX}{metric}]");
-        let mut finding = Finding::at(document, name, &path, Source::Plan);
-        finding.severity = Severity::Warning;
-        "MetricRefused".clone_into(&mut finding.reason);
-        finding.message = format!("{}: `longboat up` cannot scale by it", given.err()?);
-        Some(finding)
+        let message = format!("{}: `longboat up` cannot scale by it", given.err()?);
+        Some(Finding::at(document, name, &path, Source::Plan).warning("MetricRefused", message))
     });
     refused.collect()
 }
 
 /// What the controller would say about its settings, and keys that it would not read.
 fn platform(document: &Document, name: &ObjectName, settings: &Settings) -> Vec<Finding> {
-    let data = document.object["data"].as_object().into_iter().flatten();
-    let data: BTreeMap<String, String> =
-        data.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
+    let data = texts(&document.object["data"]);
     let error = Platform::parse(&data, settings.system_namespace.as_deref()).err().map(|error| {
         let section = error.section().filter(|section| data.contains_key(*section));
         let path = section.map_or_else(|| "data".to_owned(), |section| format!("data.{section}"));
-        let mut finding = Finding::at(document, name, &path, Source::Plan);
-        "PlatformSettings".clone_into(&mut finding.reason);
-        finding.message = format!("no service can be composed with these settings: {error}");
-        finding
+        let message = format!("no service can be composed with these settings: {error}");
+        Finding::at(document, name, &path, Source::Plan).error("PlatformSettings", message)
     });
     let mut findings: Vec<Finding> = error.into_iter().collect();
     for key in misspelt_keys(&data) {
@@ -87,15 +77,18 @@ fn platform(document: &Document, name: &ObjectName, settings: &Settings) -> Vec<
             error.hint.get_or_insert(hint);
             continue;
         }
-        let mut finding = Finding::at(document, name, &path, Source::Plan);
-        finding.severity = Severity::Warning;
-        "UnknownSetting".clone_into(&mut finding.reason);
-        finding.message = match key.field {
+        let message = match key.field {
             Some(field) => format!("has the key {field:?}, which nobody reads"),
             None => "is a key that nobody reads".to_owned(),
         };
-        finding.hint = Some(hint);
-        findings.push(finding);
+        let finding = Finding::at(document, name, &path, Source::Plan);
+        findings.push(finding.warning("UnknownSetting", message).with_hint(hint));
     }
     findings
+}
+
+/// The entries of a map whose values are texts.
+pub(crate) fn texts(map: &Value) -> BTreeMap<String, String> {
+    let entries = map.as_object().into_iter().flatten();
+    entries.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }

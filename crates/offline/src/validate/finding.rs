@@ -4,6 +4,8 @@ use longboat_key::Namespace;
 use longboat_manifest::{Document, ManifestError, Position, Unapplied};
 use serde::Serialize;
 
+use crate::advice::Advice;
+
 /// The reason of a finding about an object whose kind is unknown.
 pub const NOT_CHECKED: &str = "NotChecked";
 /// Why `InferenceService`, with which people confuse our kind, is unknown.
@@ -94,20 +96,55 @@ pub struct ObjectName {
 impl Finding {
     /// Creates an error about a field of an object. Its position is that of the field's name, or of its nearest parent.
     pub(crate) fn at(document: &Document, name: &ObjectName, path: &str, source: Source) -> Self {
-        let position = document.locate(path).key;
         Self {
-            file: document.source.to_string(),
-            line: Some(position.line),
-            column: Some(position.column),
-            severity: Severity::Error,
             object: Some(name.clone()),
             path: path.to_owned(),
+            ..Self::of_file(document.source.to_string(), Some(document.locate(path).key), source)
+        }
+    }
+
+    /// Creates an error without words about a file.
+    pub(crate) fn of_file(file: String, position: Option<Position>, source: Source) -> Self {
+        Self {
+            file,
+            line: position.map(|Position { line, .. }| line),
+            column: position.map(|Position { column, .. }| column),
+            severity: Severity::Error,
+            object: None,
+            path: String::new(),
             code: None,
             reason: String::new(),
             message: String::new(),
             hint: None,
             source,
         }
+    }
+
+    /// Says what is wrong.
+    pub(crate) fn error(self, reason: &str, message: impl Into<String>) -> Self {
+        Self { reason: reason.to_owned(), message: message.into(), ..self }
+    }
+
+    /// Like [`error`](Self::error), of something that is accepted.
+    pub(crate) fn warning(self, reason: &str, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..self.error(reason, message) }
+    }
+
+    /// Like [`error`](Self::error), of something that was not checked.
+    pub(crate) fn note(self, reason: &str, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Note, ..self.error(reason, message) }
+    }
+
+    /// Says what advice about the field says.
+    pub(crate) fn with_advice(self, advice: Advice) -> Self {
+        let Advice { fatal, reason, message, hint, .. } = advice;
+        let finding = if fatal { self.error(reason, message) } else { self.warning(reason, message) };
+        Self { hint, ..finding }
+    }
+
+    /// Adds what to do.
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
     }
 
     /// Moves the finding to a field of a document.
@@ -121,36 +158,15 @@ impl Finding {
     /// Creates an error about an input that cannot be read.
     pub(crate) fn unreadable(error: &ManifestError) -> Self {
         let (file, position) = error.place();
-        Self {
-            file: file.unwrap_or_default(),
-            line: position.map(|Position { line, .. }| line),
-            column: position.map(|Position { column, .. }| column),
-            severity: Severity::Error,
-            object: None,
-            path: String::new(),
-            code: None,
-            reason: "Unreadable".to_owned(),
-            message: error.problem(),
-            hint: None,
-            source: Source::Manifest,
-        }
+        Self::of_file(file.unwrap_or_default(), position, Source::Manifest)
+            .error("Unreadable", error.problem())
     }
 
     /// Creates a note about a kustomization in a folder whose files were read without it.
     pub fn unapplied(kustomization: &Unapplied) -> Self {
-        Self {
-            file: kustomization.file.clone(),
-            line: None,
-            column: None,
-            severity: Severity::Note,
-            object: None,
-            path: String::new(),
-            code: None,
-            reason: "NotApplied".to_owned(),
-            message: "this kustomization is not applied: the files beside it are read as they are".to_owned(),
-            hint: Some(kustomization.hint.clone()),
-            source: Source::Manifest,
-        }
+        let what = "this kustomization is not applied: the files beside it are read as they are";
+        let finding = Self::of_file(kustomization.file.clone(), None, Source::Manifest);
+        finding.note("NotApplied", what).with_hint(&kustomization.hint)
     }
 
     /// Formats the finding like compilers do: `file:line:column: error: path: message`.

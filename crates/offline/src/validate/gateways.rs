@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::{
     absent::ManifestObjects,
     attachment::is_of_gateway_api,
-    finding::{Finding, ObjectName, Severity, Source},
+    finding::{Finding, ObjectName, Source},
 };
 use crate::stored::StoredManifest;
 
@@ -45,11 +45,8 @@ pub(super) fn findings(sound: &[StoredManifest], given: &ManifestObjects) -> Vec
         let problem = parameters_problem(&gateway, &maps).filter(|_| is_ours && !is_elsewhere);
         all.extend(problem.map(|problem| {
             let path = "spec.infrastructure.parametersRef";
-            let mut finding = Finding::at(&one.document, &name, path, Source::Plan);
-            finding.severity = Severity::Warning;
-            problem.reason.clone_into(&mut finding.reason);
-            finding.message = format!("on a cluster, nothing serves this Gateway: {}", problem.message);
-            finding
+            let message = format!("on a cluster, nothing serves this Gateway: {}", problem.message);
+            Finding::at(&one.document, &name, path, Source::Plan).warning(problem.reason, message)
         }));
     }
     all

@@ -6,35 +6,19 @@ use k8s_openapi::{
 };
 use longboat_api::v1alpha2::{KedaTrigger, LLMInferenceService};
 use longboat_key::{Name, Namespace};
-use longboat_manifest::Document;
-use longboat_plan::names;
+use longboat_plan::{Plan, names};
 use longboat_quantity::Quantity;
 
-use super::{
-    absent::ManifestObjects,
-    advice,
-    finding::{Finding, ObjectName},
-};
-use crate::{
-    advice::Advice,
-    scene::{PlannedService, Scene},
-};
+use super::absent::ManifestObjects;
+use crate::advice::Advice;
 
 /// Returns a warning for each trigger by CPU or memory of which a container of the Deployment has neither a request nor a limit.
-pub(super) fn findings(
-    scene: &Scene,
-    document: &Document,
-    service: &LLMInferenceService,
-    planned: &PlannedService,
-    given: &ManifestObjects,
-) -> Vec<Finding> {
-    let Some(effective) = &planned.effective else { return Vec::new() };
-    let namespace = Namespace::of(&service.metadata);
+pub(super) fn of_service(service: &LLMInferenceService, plan: &Plan, given: &ManifestObjects) -> Vec<Advice> {
     // A LimitRange may give the containers their requests.
-    if given.has_any("LimitRange", namespace) {
+    if given.has_any("LimitRange", Namespace::of(&service.metadata)) {
         return Vec::new();
     }
-    let children = &planned.plan.children;
+    let children = &plan.children;
     let mut all = Vec::new();
     for (path, prefill) in [("spec", false), ("spec.prefill", true)] {
         let name = names::scaled_object(Name::of(&service.metadata), prefill);
@@ -61,7 +45,7 @@ pub(super) fn findings(
             ))
         }));
     }
-    advice::located(scene, document, &ObjectName::of(document, namespace), effective, all)
+    all
 }
 
 /// Returns the first container that a trigger is about and that has neither a request nor a limit of its resource.

@@ -1,6 +1,6 @@
 //! Findings of the controller when it composes a service.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use longboat_admission::Facts;
 use longboat_api::{
@@ -41,8 +41,6 @@ pub(super) struct Layers<'a> {
     pub(super) facts: &'a Facts,
     /// The kind LLMInferenceService in the storage version.
     pub(super) resource: &'a Resource,
-    /// The configs in the manifests by namespace and name.
-    pub(super) configs: BTreeMap<Key, &'a Document>,
     /// The configs in the manifests that have errors themselves.
     pub(super) broken: BTreeSet<Key>,
     /// The Gateways in the manifests.
@@ -82,11 +80,8 @@ impl Layers<'_> {
         match self.scene.compose(service) {
             Ok(effective) => {
                 for warning in &effective.warnings {
-                    let mut finding = Finding::at(document, name, "spec", Source::Compose);
-                    finding.severity = Severity::Warning;
-                    warning.reason.clone_into(&mut finding.reason);
-                    finding.message.clone_from(&warning.message);
-                    findings.push(finding);
+                    let finding = Finding::at(document, name, "spec", Source::Compose);
+                    findings.push(finding.warning(warning.reason, &warning.message));
                 }
                 findings.extend(topologies(document, name, service, &effective));
                 findings.extend(unknown::of_adapters(self.resource, document, name));
@@ -117,10 +112,14 @@ impl Layers<'_> {
                 findings.extend(picker::findings(self.scene, document, service, &planned));
                 findings.extend(role_flags::findings(self.scene, document, service, &planned));
                 findings.extend(refusal::findings(self.scene, service, &planned));
-                findings.extend(self.gateways.of_service(self.scene, document, service, &planned));
-                findings.extend(self.claims.findings(self.scene, document, service, &planned));
-                findings.extend(keda::findings(self.scene, document, service, &planned, &self.given));
-                findings.extend(own_routes::of_service(self.scene, document, service, &planned));
+                if let Some(effective) = &planned.effective {
+                    let (plan, namespace) = (&planned.plan, Namespace(&*name.namespace));
+                    let mut advice = self.gateways.of_service(&effective.spec, plan);
+                    advice.extend(self.claims.of_service(namespace, &effective.spec, plan));
+                    advice.extend(keda::of_service(service, plan, &self.given));
+                    advice.extend(own_routes::of_service(namespace, &effective.spec, plan));
+                    findings.extend(advice::located(self.scene, document, name, effective, advice));
+                }
                 findings.extend(self.given.note(document, service, &planned, findings));
                 let Some(problem) = planned.plan.problem else { return };
                 (problem.reason, problem.message)
@@ -134,8 +133,7 @@ impl Layers<'_> {
             condition::ROUTING_PRECONDITION_NOT_MET => "spec.model.lora",
             _ => "spec",
         };
-        let mut finding = Finding::at(document, name, path, Source::Plan);
-        reason.clone_into(&mut finding.reason);
+        let mut finding = Finding::at(document, name, path, Source::Plan).error(reason, &message);
         if is_about_the_model {
             finding.hint = Some(match effective.spec.model.uri.as_str() {
                 "" => format!("set the address of the model: {SCHEMES}"),
@@ -150,7 +148,6 @@ impl Layers<'_> {
             finding.severity = Severity::Warning;
             finding.hint = Some("it is not in these files, so it must exist on the cluster".to_owned());
         }
-        finding.message = message;
         findings.push(finding);
     }
 
@@ -190,12 +187,7 @@ impl Layers<'_> {
 
     /// Moves a finding to the field in the layer that sets it, and names that layer.
     fn refused_field(&self, document: &Document, field: &RefusedField, mut finding: Finding) -> Finding {
-        let layer = match &field.origin {
-            Origin::Config(key) => self.configs.get(key).copied(),
-            Origin::Runtime(key) => self.scene.runtime_document(key),
-            Origin::Service | Origin::Derived => Some(document),
-        };
-        if let Some(layer) = layer {
+        if let Some(layer) = self.scene.document_of(&field.origin, document) {
             finding.move_to(layer, field.path);
         }
         field.path.clone_into(&mut finding.path);
@@ -215,7 +207,7 @@ impl Layers<'_> {
     ) -> Finding {
         let namespaces = [Namespace::of(&service.metadata), self.system()];
         let bases = service.spec.base_refs.iter().filter_map(|base| {
-            namespaces.iter().find_map(|at| self.configs.get(&Key::new(*at, Name(&base.name))).copied())
+            namespaces.iter().find_map(|at| self.scene.config_document(&Key::new(*at, Name(&*base.name))))
         });
         let mut layers = std::iter::once(document).chain(bases);
         let found = layers.find_map(|layer| Some((layer, template::culprit(&layer.object, message)?)));
@@ -264,27 +256,26 @@ impl Layers<'_> {
 
     fn missing(&self, document: &Document, name: &ObjectName, index: usize, wanted: &str) -> Finding {
         let namespaces = format!("{} {}", name.namespace, self.system());
-        let mut finding =
-            Finding::at(document, name, &format!("spec.baseRefs[{index}].name"), Source::Compose);
-        finding.severity = Severity::Warning;
-        "ConfigNotFound".clone_into(&mut finding.reason);
-        finding.message = format!(
-            "LLMInferenceServiceConfig {wanted:?} is not in these files: it must be in one of the namespaces [{namespaces}] of the cluster"
-        );
-        if let Some(elsewhere) = base_refs::elsewhere(self.configs.keys().chain(&self.broken), wanted) {
-            finding.message = format!(
+        let finding = Finding::at(document, name, &format!("spec.baseRefs[{index}].name"), Source::Compose);
+        if let Some(elsewhere) = base_refs::elsewhere(self.scene.given_configs().chain(&self.broken), wanted)
+        {
+            let message = format!(
                 "LLMInferenceServiceConfig {wanted:?} is in namespace {elsewhere}: it must be in one of the namespaces [{namespaces}]"
             );
-            finding.hint = Some(format!("move the config to namespace {}", name.namespace));
-            return finding;
+            let hint = format!("move the config to namespace {}", name.namespace);
+            return finding.warning("ConfigNotFound", message).with_hint(hint);
         }
+        let message = format!(
+            "LLMInferenceServiceConfig {wanted:?} is not in these files: it must be in one of the namespaces [{namespaces}] of the cluster"
+        );
         let presets = self.scene.preset_configs();
-        let known = self.configs.keys().map(|key| &*key.name).chain(presets.iter().map(String::as_str));
-        finding.hint = Some(match nearest(known, wanted) {
+        let known =
+            self.scene.given_configs().map(|key| &*key.name).chain(presets.iter().map(String::as_str));
+        let hint = match nearest(known, wanted) {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => "pass the file of the config too, to check the layers together".to_owned(),
-        });
-        finding
+        };
+        finding.warning("ConfigNotFound", message).with_hint(hint)
     }
 
     /// Adds what the API server would report about a service with the composed spec. The controller asks it before it goes
@@ -333,9 +324,7 @@ impl Layers<'_> {
         if finding.path != "spec.router.scheduler.config.inline" || effective.scheduler_config_map.is_none() {
             return None;
         }
-        let configs = effective.applied.iter().rev().filter_map(|config| {
-            self.configs.get(&Key::new(Namespace(&config.namespace), Name(&config.name))).copied()
-        });
+        let configs = self.scene.layer_documents(effective).map(|(_, document)| document);
         let layers: Vec<&Document> = std::iter::once(document).chain(configs).collect();
         let namespace = effective.scheduler_config_map.as_ref()?.namespace.as_deref();
         picker::unreadable_reference(self.scene, &layers, finding, namespace)
@@ -347,10 +336,7 @@ impl Layers<'_> {
             effective.applied.iter().map(|config| format!("{}/{}", config.namespace, config.name)).collect();
         let merged = format!("after merging [{}]", layers.join(", "));
         "InvalidRenderedConfig".clone_into(&mut finding.reason);
-        let configs = effective.applied.iter().rev();
-        let configs = configs.filter_map(|config| {
-            self.configs.get(&Key::new(Namespace(&config.namespace), Name(&config.name))).copied()
-        });
+        let configs = self.scene.layer_documents(effective).map(|(_, document)| document);
         if gateway_refs::blame(finding, std::iter::once(document).chain(configs)) {
             return;
         }
@@ -379,7 +365,7 @@ impl Layers<'_> {
         });
         let Some(origin @ (Origin::Config(key) | Origin::Runtime(key))) = origin else { return };
         finding.hint = Some(format!("the field comes from {origin}"));
-        if let Some(document) = self.configs.get(key) {
+        if let Some(document) = self.scene.config_document(key) {
             let path = finding.path.clone();
             finding.move_to(document, &path);
         }
@@ -413,11 +399,7 @@ fn topologies(
     let composed = fields::topology_warnings(&effective.spec).into_iter();
     let new = composed.filter(|warning| !own.contains(warning)).map(|warning| {
         let (path, text) = warning.split_once(' ').unwrap_or(("spec", &warning));
-        let mut finding = Finding::at(document, name, path, Source::Compose);
-        finding.severity = Severity::Warning;
-        "Warning".clone_into(&mut finding.reason);
-        text.clone_into(&mut finding.message);
-        finding
+        Finding::at(document, name, path, Source::Compose).warning("Warning", text)
     });
     new.collect()
 }
@@ -443,9 +425,8 @@ fn failed(document: &Document, name: &ObjectName, error: &ComposeError) -> Findi
         | ComposeError::RefusedFields { .. } => "spec.runtime",
         _ => "spec",
     };
-    let mut finding = Finding::at(document, name, path, Source::Compose);
-    error.reason().clone_into(&mut finding.reason);
-    finding.message = error.to_string();
+    let mut finding =
+        Finding::at(document, name, path, Source::Compose).error(error.reason(), error.to_string());
     // An object that is not in the files may be in the cluster.
     if matches!(
         error,

@@ -6,7 +6,7 @@ mod attachment;
 mod base_refs;
 mod claims;
 mod configs;
-mod contents;
+pub(crate) mod contents;
 pub(crate) mod finding;
 mod gateway_refs;
 mod gateways;
@@ -185,10 +185,8 @@ fn together(
                 }
                 _ => (&first.document, name, "spec".to_owned(), format!("cannot merge the layers: {error}")),
             };
-            let mut finding = Finding::at(document, &name, &path, Source::Compose);
-            "Layers".clone_into(&mut finding.reason);
-            finding.message = message;
-            report.findings.push(finding);
+            let finding = Finding::at(document, &name, &path, Source::Compose);
+            report.findings.push(finding.error("Layers", message));
             return;
         }
     };
@@ -204,10 +202,6 @@ fn together(
         scene: &scene,
         facts: &cluster.facts,
         resource: &resource,
-        configs: configs
-            .iter()
-            .map(|one| (Key::new(one.namespace.as_deref(), Name(one.document.name())), &one.document))
-            .collect(),
         broken: files.broken,
         gateways,
         given: files.given,
@@ -250,10 +244,7 @@ fn together(
 }
 
 fn repeated(document: &Document, name: &ObjectName, first: &str) -> Finding {
-    let mut finding = Finding::at(document, name, "metadata.name", Source::Manifest);
-    "Duplicate".clone_into(&mut finding.reason);
-    finding.message = format!("{name} is already at {first}");
-    finding.hint =
-        Some("the second object would replace the first one: remove or rename one of them".to_owned());
-    finding
+    let finding = Finding::at(document, name, "metadata.name", Source::Manifest);
+    let hint = "the second object would replace the first one: remove or rename one of them";
+    finding.error("Duplicate", format!("{name} is already at {first}")).with_hint(hint)
 }

@@ -11,7 +11,7 @@ use longboat_key::{Key, Name};
 use longboat_manifest::parallel;
 use longboat_plan::{RoutedService, group_of, model_collisions, models_of_spec};
 
-use super::finding::{Finding, ObjectName, Severity, Source};
+use super::finding::{Finding, ObjectName, Source};
 use crate::scene::Scene;
 
 /// Returns a warning for each service whose requests another service may get.
@@ -36,17 +36,14 @@ pub(super) fn findings(scene: &Scene) -> Vec<Finding> {
         let name = ObjectName::of(document, collision.service.namespace.as_deref());
         let (service, _) = composed.iter().find(|(service, _)| Key::of(*service) == collision.service)?;
         let path = path(&service.spec, collision.model);
-        let mut finding = Finding::at(document, &name, &path, Source::Plan);
-        finding.severity = Severity::Warning;
-        MODEL_NAME_COLLISION.clone_into(&mut finding.reason);
-        finding.message = format!(
+        let message = format!(
             "model {:?} has the name of a model of LLMInferenceService {} at the same Gateway: requests that name only the model reach one \
              of the two services",
             collision.model, collision.other
         );
-        finding.hint =
-            Some("use another name, or one spec.router.route.group in both, which shares the traffic".to_owned());
-        Some(finding)
+        let finding = Finding::at(document, &name, &path, Source::Plan).warning(MODEL_NAME_COLLISION, message);
+        let hint = "use another name, or one spec.router.route.group in both, which shares the traffic";
+        Some(finding.with_hint(hint))
     });
     warnings.collect()
 }

@@ -162,13 +162,9 @@ impl Examination<'_> {
         source: Source,
         code: u16,
     ) -> Finding {
-        let mut finding = Finding::at(self.document, self.name, path, source);
-        finding.severity = severity;
-        finding.code = (code > 0).then_some(code);
-        reason.clone_into(&mut finding.reason);
-        finding.hint = hint::of(self.resource, self.document, path, &message);
-        finding.message = message;
-        finding
+        let hint = hint::of(self.resource, self.document, path, &message);
+        let finding = Finding::at(self.document, self.name, path, source).error(reason, message);
+        Finding { severity, code: (code > 0).then_some(code), hint, ..finding }
     }
 
     /// Converts a cause of a refusal to a finding. Returns `None` for remarks that concern no field.

@@ -8,22 +8,21 @@ use longboat_api::{
         httproute::{HTTPRoute, HTTPRouteMatch, HTTPRouteRule},
         reference::BackendObjectReference,
     },
-    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
+    v1alpha2::LLMInferenceServiceSpec,
 };
 use longboat_key::{Key, Name, Namespace};
-use longboat_manifest::Document;
-use longboat_plan::names;
+use longboat_plan::{Plan, names};
 use regex::Regex;
 use serde::Deserialize;
 
 use super::{
     absent::ManifestObjects,
-    advice,
-    finding::{Finding, ObjectName, Severity, Source},
+    finding::{Finding, ObjectName, Source},
 };
 use crate::{
-    advice::{Advice, main_containers},
-    scene::{PlannedService, Scene},
+    advice::Advice,
+    pods::{main_containers, words},
+    scene::Scene,
     stored::StoredManifest,
 };
 
@@ -88,13 +87,7 @@ fn routes(sound: &[StoredManifest]) -> impl Iterator<Item = (&StoredManifest, HT
 pub(super) fn without_back_ends(sound: &[StoredManifest]) -> Vec<Finding> {
     let of_route = |(one, route): (&StoredManifest, HTTPRoute)| {
         let name = ObjectName::of(&one.document, one.namespace.as_deref());
-        let to_finding = |found: Advice| Finding {
-            reason: found.reason.to_owned(),
-            message: found.message,
-            hint: found.hint,
-            ..Finding::at(&one.document, &name, &found.path, Source::Plan)
-        };
-        no_back_ends("spec", &route.spec.rules).map(to_finding).collect::<Vec<_>>()
+        no_back_ends("spec", &route.spec.rules).map(|found| at(one, &name, found)).collect::<Vec<_>>()
     };
     routes(sound).flat_map(of_route).collect()
 }
@@ -110,7 +103,9 @@ pub(super) fn of_files(scene: &Scene, sound: &[StoredManifest], given: &Manifest
     for subject in &scene.subjects {
         // Why a service has no plan is said about the service.
         match scene.plan(&subject.service) {
-            Ok(planned) => back_ends.add(&planned),
+            Ok(planned) => {
+                planned.effective.iter().for_each(|effective| back_ends.add(&effective.spec, &planned.plan));
+            }
             Err(_) => all_planned = false,
         }
     }
@@ -120,35 +115,29 @@ pub(super) fn of_files(scene: &Scene, sound: &[StoredManifest], given: &Manifest
     }
     for (one, route) in routes {
         let name = ObjectName::of(&one.document, one.namespace.as_deref());
-        for found in back_ends.judge(Namespace::of(&route.metadata), &route.spec.rules, "spec", false) {
-            let mut finding = Finding::at(&one.document, &name, &found.path, Source::Plan);
-            finding.severity = Severity::Warning;
-            found.reason.clone_into(&mut finding.reason);
-            finding.message = found.message;
-            finding.hint = found.hint;
-            all.push(finding);
-        }
+        let found = back_ends.judge(Namespace::of(&route.metadata), &route.spec.rules, "spec", false);
+        all.extend(found.into_iter().map(|found| at(one, &name, found)));
     }
     all
 }
 
-/// Returns findings about the route in the spec of a service.
+fn at(one: &StoredManifest, name: &ObjectName, found: Advice) -> Finding {
+    Finding::at(&one.document, name, &found.path, Source::Plan).with_advice(found)
+}
+
+/// Returns advice about the route in the spec of a service.
 pub(super) fn of_service(
-    scene: &Scene,
-    document: &Document,
-    service: &LLMInferenceService,
-    planned: &PlannedService,
-) -> Vec<Finding> {
-    let Some(effective) = &planned.effective else { return Vec::new() };
-    let Some(route) = own_route(&effective.spec) else { return Vec::new() };
+    namespace: Namespace<&str>,
+    spec: &LLMInferenceServiceSpec,
+    plan: &Plan,
+) -> Vec<Advice> {
+    let Some(route) = own_route(spec) else { return Vec::new() };
     let mut back_ends = BackEnds::default();
-    back_ends.add(planned);
-    let namespace = Namespace::of(&service.metadata);
-    let is_vllm = serves_own_paths(&effective.spec);
+    back_ends.add(spec, plan);
     let path = "spec.router.route.http.spec";
-    let mut found = back_ends.judge(namespace, route, path, is_vllm);
+    let mut found = back_ends.judge(namespace, route, path, serves_own_paths(spec));
     found.extend(no_back_ends(path, route));
-    advice::located(scene, document, &ObjectName::of(document, namespace), effective, found)
+    found
 }
 
 fn own_route(spec: &LLMInferenceServiceSpec) -> Option<&[HTTPRouteRule]> {
@@ -158,10 +147,8 @@ fn own_route(spec: &LLMInferenceServiceSpec) -> Option<&[HTTPRouteRule]> {
 // === impl BackEnds ===
 
 impl BackEnds {
-    fn add(&mut self, planned: &PlannedService) {
-        let Some(effective) = &planned.effective else { return };
-        let is_vllm = serves_own_paths(&effective.spec);
-        let children = &planned.plan.children;
+    fn add(&mut self, spec: &LLMInferenceServiceSpec, plan: &Plan) {
+        let (children, is_vllm) = (&plan.children, serves_own_paths(spec));
         for service in &children.services {
             let ports =
                 service.spec.iter().flat_map(|spec| spec.ports.iter().flatten()).map(|port| port.port);
@@ -169,10 +156,8 @@ impl BackEnds {
             self.0.insert(("Service", Key::of_metadata(&service.metadata)), back_end);
         }
         for pool in &children.inference_pools {
-            self.0.insert(
-                ("InferencePool", Key::of_metadata(&pool.metadata)),
-                BackEnd { ports: Vec::new(), is_vllm },
-            );
+            let key = Key::of_metadata(&pool.metadata);
+            self.0.insert(("InferencePool", key), BackEnd { ports: Vec::new(), is_vllm });
         }
     }
 
@@ -229,10 +214,9 @@ impl BackEnds {
 /// Whether all engines are vLLM, at the root of its server.
 fn serves_own_paths(spec: &LLMInferenceServiceSpec) -> bool {
     main_containers(spec).all(|(_, main)| {
-        let values = main.env.iter().flatten().filter_map(|variable| variable.value.as_ref());
-        let mut words = main.command.iter().chain(&main.args).flatten().chain(values);
+        let values = main.env.iter().flatten().filter_map(|variable| variable.value.as_deref());
         Engine::of_command(main).is_some_and(|engine| engine.name == VLLM.name)
-            && !words.any(|word| word.contains("--root-path"))
+            && !words(main).chain(values).any(|word| word.contains("--root-path"))
     })
 }
 
@@ -243,8 +227,8 @@ fn without_weight(path: &str, rule: &HTTPRouteRule) -> Option<Advice> {
         Advice::warning(
             format!("{path}.backendRefs"),
             "NoWeight",
-            "has no back end with a weight above 0: every request gets 500".to_owned(),
-            "raise the weight of one of them, or remove it".to_owned(),
+            "has no back end with a weight above 0: every request gets 500",
+            "raise the weight of one of them, or remove it",
         )
     })
 }
@@ -337,7 +321,7 @@ fn expressions(path: &str, matching: &HTTPRouteMatch) -> Vec<Advice> {
             format!("{path}.{field}"),
             "NoExpression",
             format!("is {text:?}, which is no regular expression ({problem}): no Gateway takes the route"),
-            "correct it, or match exactly".to_owned(),
+            "correct it, or match exactly",
         ))
     });
     all.collect()

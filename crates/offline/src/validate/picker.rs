@@ -71,25 +71,21 @@ pub(crate) fn findings(
     let mut findings = Vec::new();
     let images = &planned.snapshot.platform.images;
     for refusal in PickerRefusal::all(picker, config_maps, images) {
-        let mut finding = refused(&refusal, images, at_scheduler());
-        if let Some(written) = written(&refusal.origin) {
-            written.locate(&refusal.place(&written.text), &mut finding);
-        }
-        findings.push(finding);
+        let finding = refused(&refusal, images, at_scheduler());
+        findings.push(match written(&refusal.origin) {
+            Some(written) => written.locate(&refusal.place(&written.text), finding),
+            None => finding,
+        });
     }
     findings.extend(removed(picker, config_maps, &written, &at_scheduler));
     // A configuration that no manifest has is none of the user's.
     let warnings = PickerWarnings::of(picker, config_maps);
     if let Some((warnings, written)) = warnings.and_then(|all| written(&all.origin).map(|text| (all, text))) {
         findings.extend(warnings.texts.into_iter().map(|message| {
-            let mut finding = at_scheduler();
-            finding.severity = Severity::Warning;
-            PICKER_CONFIG_WITHOUT_EFFECT.clone_into(&mut finding.reason);
             let inner = message.split([':', ' ']).next().unwrap_or_default();
-            written.locate(inner, &mut finding);
             let rest = message.strip_prefix(inner).and_then(|rest| rest.strip_prefix(": "));
-            rest.unwrap_or(&message).clone_into(&mut finding.message);
-            finding
+            let finding = at_scheduler().warning(PICKER_CONFIG_WITHOUT_EFFECT, rest.unwrap_or(&message));
+            written.locate(inner, finding)
         }));
     }
     findings
@@ -109,15 +105,11 @@ fn removed<'a>(
         return Vec::new();
     };
     let warning = |(plugin, inner): (String, String)| {
-        let mut finding = at_scheduler();
-        finding.severity = Severity::Warning;
-        PICKER_CONFIG_WITHOUT_EFFECT.clone_into(&mut finding.reason);
-        written.locate(&inner, &mut finding);
-        "has no effect: pickers of this release do not have it here, so the controller leaves it out"
-            .clone_into(&mut finding.message);
+        const MESSAGE: &str =
+            "has no effect: pickers of this release do not have it here, so the controller leaves it out";
         let parameter = inner.rsplit('.').next().unwrap_or_default();
-        finding.hint = Some(in_place_of(&plugin, parameter));
-        finding
+        let finding = at_scheduler().warning(PICKER_CONFIG_WITHOUT_EFFECT, MESSAGE);
+        written.locate(&inner, finding.with_hint(in_place_of(&plugin, parameter)))
     };
     config.removed_parameters(&written.text).into_iter().map(warning).collect()
 }
@@ -137,8 +129,7 @@ fn in_place_of(plugin: &str, parameter: &str) -> String {
 }
 
 /// Describes a refusal: an error if the picker is this build's, a warning for another one.
-fn refused(refusal: &PickerRefusal, images: &Images, mut finding: Finding) -> Finding {
-    finding.message = refusal.to_string();
+fn refused(refusal: &PickerRefusal, images: &Images, finding: Finding) -> Finding {
     let image = if refusal.image.is_empty() { "another picker" } else { &refusal.image };
     let (reason, hint) = match refusal.by {
         RefusedBy::ThisBuild if refusal.is_ours(images) => (PICKER_CONFIG, None),
@@ -155,12 +146,9 @@ fn refused(refusal: &PickerRefusal, images: &Images, mut finding: Finding) -> Fi
             (PICKER_CONFIG_VERSION, Some("this build's picker takes the field as before".to_owned()))
         }
     };
-    reason.clone_into(&mut finding.reason);
-    if hint.is_some() {
-        finding.severity = Severity::Warning;
-        finding.hint = hint;
-    }
-    finding
+    let finding = finding.error(reason, refusal.to_string());
+    let severity = if hint.is_some() { Severity::Warning } else { Severity::Error };
+    Finding { severity, hint, ..finding }
 }
 
 /// Returns an error if the service or its layers refer to a ConfigMap of these manifests whose text is no configuration of a picker.
@@ -174,11 +162,8 @@ pub(super) fn unreadable_reference(
     let configured = layers.iter().find_map(|layer| layer.object.pointer("/spec/router/scheduler/config"))?;
     let written = PickerConfigText::of_reference(scene, namespace, configured)?;
     let (inner, error) = longboat_plan::refusal_of_text(&written.text)?;
-    let mut finding =
-        Finding { hint: None, message: format!("the picker will not start: {error}"), ..finding.clone() };
-    PICKER_CONFIG.clone_into(&mut finding.reason);
-    written.locate(&inner, &mut finding);
-    Some(finding)
+    let finding = finding.clone().error(PICKER_CONFIG, format!("the picker will not start: {error}"));
+    Some(written.locate(&inner, Finding { hint: None, ..finding }))
 }
 
 /// The configuration as a user wrote it.
@@ -197,17 +182,15 @@ struct PickerConfigText<'a> {
 
 impl<'a> PickerConfigText<'a> {
     /// Moves a finding to a field of the configuration.
-    fn locate(&self, inner: &str, finding: &mut Finding) {
+    fn locate(&self, inner: &str, finding: Finding) -> Finding {
         let path = below(&self.path, inner);
         let place = if self.is_text {
             self.document.locate_within(&self.path, &self.text, inner)
         } else {
             self.document.locate(&path).key
         };
-        finding.file = self.document.source.to_string();
-        finding.line = Some(place.line);
-        finding.column = Some(place.column);
-        finding.path = path;
+        let file = self.document.source.to_string();
+        Finding { file, line: Some(place.line), column: Some(place.column), path, ..finding }
     }
 
     /// Finds the configuration in the manifests. Returns `None` if it is in none of them, such as one of a cluster.
@@ -222,11 +205,8 @@ impl<'a> PickerConfigText<'a> {
             return Self::of_map(scene, map, key);
         }
         // A later layer replaces what an earlier one sets, and the service is the last one.
-        let applied = planned.effective.iter().flat_map(|effective| effective.applied.iter().rev());
-        let configs = applied.filter_map(|config| {
-            let key = Key::new(Namespace(&config.namespace), Name(&config.name));
-            scene.document("LLMInferenceServiceConfig", &key)
-        });
+        let configs = planned.effective.iter().flat_map(|effective| scene.layer_documents(effective));
+        let configs = configs.map(|(_, document)| document);
         let layers: Vec<&Document> = std::iter::once(document).chain(configs).collect();
         let configured = layers.iter().find_map(|layer| {
             let config = layer.object.pointer("/spec/router/scheduler/config")?;

@@ -1,6 +1,6 @@
 //! Findings about the flags of our own programs in planned pods: what each would say when it starts.
 
-use k8s_openapi::api::core::v1::{Container, PodSpec};
+use k8s_openapi::api::core::v1::Container;
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
 use longboat_key::Namespace;
 use longboat_manifest::Document;
@@ -10,7 +10,8 @@ use super::{
     finding::{Finding, ObjectName},
 };
 use crate::{
-    advice::{Advice, pods as model_servers},
+    advice::Advice,
+    pods::{base, containers_of, pods, templates, words},
     scene::{PlannedService, Scene},
 };
 
@@ -40,7 +41,9 @@ pub(super) fn findings(
     let is_ours =
         |container: &&Container| container.image.as_ref().is_some_and(|image| images.are_ours(image));
     let mut all: Vec<Advice> = Vec::new();
-    for container in pods(planned).flat_map(containers).filter(is_ours) {
+    let pods = templates(&planned.plan.children).filter_map(|template| template.spec.as_ref());
+    let containers = pods.flat_map(|pod| pod.init_containers.iter().flatten().chain(&pod.containers));
+    for container in containers.filter(is_ours) {
         // Groups of pods have the same containers several times.
         let found = refused(container, &effective.spec).filter(|found| !all.contains(found));
         all.extend(found);
@@ -49,27 +52,12 @@ pub(super) fn findings(
     advice::located(scene, document, &name, effective, all)
 }
 
-/// The pods of a planned service.
-pub(super) fn pods(planned: &PlannedService) -> impl Iterator<Item = &PodSpec> {
-    let children = &planned.plan.children;
-    let deployments =
-        children.deployments.iter().filter_map(|deployment| Some(&deployment.spec.as_ref()?.template));
-    let groups = children.leader_worker_sets.iter().map(|set| &set.spec.leader_worker_template);
-    let groups = groups.flat_map(|group| group.leader_template.iter().chain([&group.worker_template]));
-    deployments.chain(groups).filter_map(|template| template.spec.as_ref())
-}
-
-/// The containers of a pod, those of its beginning first.
-pub(super) fn containers(pod: &PodSpec) -> impl Iterator<Item = &Container> {
-    pod.init_containers.iter().flatten().chain(&pod.containers)
-}
-
 /// Returns why the program of a container refuses its arguments.
 fn refused(container: &Container, spec: &LLMInferenceServiceSpec) -> Option<Advice> {
-    let mut words = container.command.iter().chain(&container.args).flatten();
-    let program = words.next()?.rsplit('/').next()?;
+    let mut words = words(container);
+    let program = base(words.next()?);
     let role = ROLES.iter().find(|role| role.program == program)?;
-    let words: Vec<String> = words.cloned().collect();
+    let words: Vec<String> = words.map(str::to_owned).collect();
     // The values of variables are known on the node only.
     if words.iter().any(|word| word.contains("$(")) {
         return None;
@@ -96,21 +84,17 @@ fn refused(container: &Container, spec: &LLMInferenceServiceSpec) -> Option<Advi
     })
 }
 
-/// Returns the path of an argument in the composed service.
+/// Returns the path of an argument in the composed service. The last element of a list that has it is meant, first in `args`.
 fn argument(spec: &LLMInferenceServiceSpec, container: &str, word: &str) -> Option<String> {
-    let mut all: Vec<(String, &PodSpec)> = model_servers(spec).collect();
     let scheduler = spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
     let picker = scheduler.and_then(|scheduler| scheduler.template.as_deref());
-    all.extend(picker.map(|pod| ("spec.router.scheduler.template".to_owned(), pod)));
-    all.into_iter().find_map(|(path, pod)| {
-        let init = pod.init_containers.iter().flatten().map(|one| ("initContainers", one));
-        let mut all = init.chain(pod.containers.iter().map(|one| ("containers", one)));
-        all.find_map(|(list, one)| {
-            let fields = [("args", &one.args), ("command", &one.command)];
-            fields.into_iter().filter(|_| one.name == container).find_map(|(field, words)| {
-                let at = words.as_ref()?.iter().rposition(|found| found == word)?;
-                Some(format!("{path}.{list}[name={container}].{field}[{at}]"))
-            })
+    let picker = picker.map(|pod| ("spec.router.scheduler.template".to_owned(), pod));
+    let all = pods(spec).chain(picker).flat_map(|(path, pod)| containers_of(&path, pod));
+    all.filter(|(_, one)| one.name == container).find_map(|(path, one)| {
+        let fields = [("args", &one.args), ("command", &one.command)];
+        fields.into_iter().find_map(|(field, words)| {
+            let at = words.as_ref()?.iter().rposition(|found| found == word)?;
+            Some(format!("{path}.{field}[{at}]"))
         })
     })
 }

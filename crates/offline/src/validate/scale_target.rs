@@ -7,7 +7,7 @@ use longboat_plan::ChildKind;
 
 use super::{
     absent::ManifestObjects,
-    finding::{Finding, ObjectName, Severity, Source},
+    finding::{Finding, ObjectName, Source},
 };
 use crate::{
     scene::{Scene, Subject},
@@ -67,20 +67,18 @@ fn of_autoscaler(
         .find(|workload| *workload.service == *name)
         .or_else(|| near().find(|workload| Some(&*workload.name) == closest))
         .or_else(|| near().find(|workload| of_service(&workload.service)))?;
-    let name_of_finding = ObjectName::of(&stored.document, namespace);
-    let mut finding = Finding::at(&stored.document, &name_of_finding, "spec.scaleTargetRef", Source::Plan);
-    finding.severity = Severity::Warning;
-    "ScaleTargetNotFound".clone_into(&mut finding.reason);
     let why = if is_service {
         "which cannot be scaled: the autoscaler scales nothing"
     } else {
         "which no service in these files creates: unless the cluster has it, the autoscaler scales nothing"
     };
-    finding.message = format!("names {kind} {namespace}/{name}, {why}");
+    let message = format!("names {kind} {namespace}/{name}, {why}");
+    let object = ObjectName::of(&stored.document, namespace);
+    let finding = Finding::at(&stored.document, &object, "spec.scaleTargetRef", Source::Plan);
     let Workload { kind, name, .. } = meant;
     let api_version = if *kind == LEADER_WORKER_SET { "leaderworkerset.x-k8s.io/v1" } else { "apps/v1" };
-    finding.hint = Some(format!("did you mean `{{apiVersion: {api_version}, kind: {kind}, name: {name}}}`?"));
-    Some(finding)
+    let hint = format!("did you mean `{{apiVersion: {api_version}, kind: {kind}, name: {name}}}`?");
+    Some(finding.warning("ScaleTargetNotFound", message).with_hint(hint))
 }
 
 /// The workloads of a service, the shortest name first: that of the model server.

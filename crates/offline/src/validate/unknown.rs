@@ -5,7 +5,7 @@ use longboat_schema::Node;
 use longboat_strategy::kinds::Resource;
 use serde_json::Value;
 
-use super::finding::{Finding, ObjectName, Severity, Source};
+use super::finding::{Finding, ObjectName, Source};
 
 /// Returns the known sibling that is most similar to the field at `path`.
 pub(super) fn meant(resource: &Resource, document: &Document, path: &str) -> Option<String> {
@@ -28,12 +28,10 @@ pub(super) fn of_adapters(resource: &Resource, document: &Document, name: &Objec
     });
     let warning = |(at, field): (usize, &String)| {
         let path = format!("spec.model.lora.adapters[{at}].{field}");
-        let mut finding = Finding::at(document, name, &path, Source::Schema);
-        finding.severity = Severity::Warning;
-        "UnknownField".clone_into(&mut finding.reason);
-        finding.message = format!("has no effect: an adapter has only {}", known.join(", "));
-        finding.hint = nearest(known.iter().copied(), field).map(|meant| format!("did you mean `{meant}`?"));
-        finding
+        let message = format!("has no effect: an adapter has only {}", known.join(", "));
+        let hint = nearest(known.iter().copied(), field).map(|meant| format!("did you mean `{meant}`?"));
+        let finding = Finding::at(document, name, &path, Source::Schema);
+        Finding { hint, ..finding.warning("UnknownField", message) }
     };
     unknown.map(warning).collect()
 }
@@ -43,13 +41,10 @@ pub(super) fn without_value(document: &Document, name: &ObjectName) -> Vec<Findi
     let mut paths = Vec::new();
     empty_parts(&document.object["spec"], "spec", &mut paths);
     let warning = |path: String| {
-        let mut finding = Finding::at(document, name, &path, Source::Schema);
-        finding.severity = Severity::Warning;
-        "NoValue".clone_into(&mut finding.reason);
-        "has no value, so it is ignored".clone_into(&mut finding.message);
         let field = path.rsplit('.').next().unwrap_or_default();
-        finding.hint = Some(format!("write `{field}: {{}}` to have it with its defaults, or remove it"));
-        finding
+        let hint = format!("write `{field}: {{}}` to have it with its defaults, or remove it");
+        let finding = Finding::at(document, name, &path, Source::Schema);
+        finding.warning("NoValue", "has no value, so it is ignored").with_hint(hint)
     };
     paths.into_iter().map(warning).collect()
 }

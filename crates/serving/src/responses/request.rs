@@ -69,7 +69,7 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &mut Fields) -> Result<Job, R
     if let Some(id) = &fields.previous_response_id {
         return Err(not_stored(id));
     }
-    let asked = [
+    Refusal::none_asked([
         ("background", fields.background == Some(true)),
         ("truncation", fields.truncation.as_deref().is_some_and(|kind| kind != "disabled")),
         ("prompt", fields.prompt.is_some()),
@@ -77,10 +77,7 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &mut Fields) -> Result<Job, R
         ("max_tool_calls", fields.max_tool_calls.is_some()),
         ("media_io_kwargs", fields.media_io_kwargs.is_some()),
         ("previous_input_messages", fields.previous_input_messages.is_some()),
-    ];
-    if let Some((name, _)) = asked.into_iter().find(|(_, asked)| *asked) {
-        return Err(Refusal::unsupported(name));
-    }
+    ])?;
     let include = fields.include.as_deref().unwrap_or_default();
     if include.iter().any(|item| item != LOGPROBS && item != "reasoning.encrypted_content") {
         return Err(Refusal::field("include", format!("include: only `{LOGPROBS}` is supported.")));

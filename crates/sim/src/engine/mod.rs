@@ -20,7 +20,7 @@ use tokio::{
 
 use self::{encoder::Encoder, storage::Storage};
 use longboat_engine_model::{Allocation, Batch, BlockHash, KvCache, RequestBlocks, block_hashes};
-use longboat_serving::{Metrics, kv_events::Publisher};
+use longboat_serving::{Metrics, Refusal, kv_events::Publisher};
 
 use crate::{args::Args, caches::Caches, media::Side};
 
@@ -45,10 +45,6 @@ pub(crate) struct Engine {
     chunk_tokens: AtomicUsize,
 }
 
-/// The waiting queue is full.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct QueueFull;
-
 /// A running request. Dropping it releases its slot and its blocks.
 pub(crate) struct RunningRequest {
     engine: Arc<Engine>,
@@ -66,13 +62,14 @@ pub(crate) struct RunningRequest {
 impl Engine {
     pub(crate) fn new(args: Args) -> Self {
         let events = args.server.kv_events.clone().and_then(Publisher::new);
-        let mut metrics = Metrics::new(&args.server.names[0], args.block_size, args.cache_blocks);
+        let mut metrics =
+            Metrics::new(&args.server.names[0], args.parameters.block_size, args.parameters.cache_blocks);
         let encoder = args.media.media().map(|_| Encoder::new(metrics.encodings()));
         Self {
             metrics,
             encoder,
-            slots: Arc::new(Semaphore::new(args.max_num_seqs)),
-            cache: Mutex::new(KvCache::new(args.cache_blocks, args.block_size)),
+            slots: Arc::new(Semaphore::new(args.parameters.max_num_seqs)),
+            cache: Mutex::new(KvCache::new(args.parameters.cache_blocks, args.parameters.block_size)),
             events,
             released: Notify::new(),
             waiting: AtomicUsize::new(0),
@@ -84,13 +81,24 @@ impl Engine {
         }
     }
 
+    /// Refuses a request that would wait for blocks for ever.
+    pub(crate) fn fits(&self, tokens: usize) -> Result<(), Refusal> {
+        let (needed, all) =
+            (tokens.div_ceil(self.args.parameters.block_size), self.args.parameters.cache_blocks);
+        if needed <= all {
+            return Ok(());
+        }
+        let message = format!("the request needs {needed} blocks of KV cache, the engine has {all}.");
+        Err(Refusal::bad_request(message))
+    }
+
     /// Waits for a place in the batch and for memory. Blocks of the prompt that are in a storage need not be computed.
     pub(crate) async fn admit(
         self: &Arc<Self>,
         prompt: &[u32],
         generated: usize,
         caches: Caches<'_>,
-    ) -> Result<RunningRequest, QueueFull> {
+    ) -> Result<RunningRequest, Refusal> {
         let arrived = Instant::now();
         // Joined before the first `await`, so that requests that arrive together count each other, and the queue keeps its
         // limit.
@@ -98,7 +106,7 @@ impl Engine {
         let hashes = self.hashes(prompt);
         let stored = self.stored(&hashes, caches.storage).await;
         // The semaphore is never closed.
-        let slot = self.slots.clone().acquire_owned().await.map_err(|_| QueueFull)?;
+        let slot = self.slots.clone().acquire_owned().await.map_err(|_| queue_full())?;
         let held = loop {
             // The future is created before the check, so that a release in between is not missed.
             let released = self.released.notified();
@@ -142,14 +150,14 @@ impl Engine {
         let mut cache = self.cache.lock();
         let Allocation { held, added, evicted } = cache.take(hashes, prompt.len(), generated, stored)?;
         if let Some(events) = &self.events {
-            events::publish(events, self.args.block_size, (hashes, prompt), added, evicted);
+            events::publish(events, self.args.parameters.block_size, (hashes, prompt), added, evicted);
         }
         Some(held)
     }
 
     fn hashes(&self, prompt: &[u32]) -> Arc<[BlockHash]> {
         let bytes: Vec<u8> = prompt.iter().flat_map(|token| token.to_le_bytes()).collect();
-        block_hashes(&bytes, self.args.block_size)
+        block_hashes(&bytes, self.args.parameters.block_size)
     }
 
     /// Returns the number of leading blocks of a prompt that are in a shared storage.
@@ -165,7 +173,7 @@ impl Engine {
     pub(crate) async fn cached_part(&self, prompt: &[u32], storage: Option<&Storage>) -> f64 {
         let hashes = self.hashes(prompt);
         let blocks = self.stored(&hashes, storage).await.max(self.cache.lock().prefix(&hashes));
-        (blocks * self.args.block_size) as f64 / prompt.len().max(1) as f64
+        (blocks * self.args.parameters.block_size) as f64 / prompt.len().max(1) as f64
     }
 
     /// Returns the metrics page in the Prometheus text format.
@@ -180,9 +188,13 @@ impl Engine {
         Batch {
             running,
             decoding: self.decoding.load(Ordering::Relaxed),
-            max_num_seqs: self.args.max_num_seqs,
+            max_num_seqs: self.args.parameters.max_num_seqs,
         }
     }
+}
+
+fn queue_full() -> Refusal {
+    Refusal::overloaded("The waiting queue is full; try again later.")
 }
 
 struct WaitingGuard<'a>(&'a AtomicUsize);
@@ -190,12 +202,12 @@ struct WaitingGuard<'a>(&'a AtomicUsize);
 // === impl WaitingGuard ===
 
 impl<'a> WaitingGuard<'a> {
-    fn join(engine: &'a Engine) -> Result<Self, QueueFull> {
+    fn join(engine: &'a Engine) -> Result<Self, Refusal> {
         // A free slot is room too: a request that runs at once also passes through here.
-        let room = engine.args.max_waiting.saturating_add(engine.slots.available_permits());
+        let room = engine.args.parameters.max_waiting.saturating_add(engine.slots.available_permits());
         // The guard exists before the count is raised: for a refusal, dropping it lowers the count again.
         let joined = Self(&engine.waiting);
-        if engine.waiting.fetch_add(1, Ordering::Relaxed) >= room { Err(QueueFull) } else { Ok(joined) }
+        if engine.waiting.fetch_add(1, Ordering::Relaxed) >= room { Err(queue_full()) } else { Ok(joined) }
     }
 }
 
@@ -219,10 +231,10 @@ impl RunningRequest {
             return;
         }
         let uncached = self.prompt_tokens - self.held.cached_tokens();
-        if self.engine.args.timing.max_batched_tokens.is_some() {
+        if self.engine.args.parameters.timing.max_batched_tokens.is_some() {
             self.prefill_in_chunks(uncached).await;
         } else {
-            self.spend(self.engine.args.timing.prefill(uncached)).await;
+            self.spend(self.engine.args.parameters.timing.prefill(uncached)).await;
         }
         self.begin_to_decode();
         self.engine.metrics.first_token.observe(self.admitted.elapsed().as_secs_f64());
@@ -242,7 +254,7 @@ impl RunningRequest {
     async fn prefill_in_chunks(&self, uncached: usize) {
         let engine = &self.engine;
         // The fixed time passes before the forward pass, and keeps no other prompt waiting.
-        self.sleep(engine.args.timing.first_token).await;
+        self.sleep(engine.args.parameters.timing.first_token).await;
         let ready = self.due.lock().unwrap_or_else(Instant::now);
         // The lock is fair.
         let mut end = engine.chunks.lock().await;
@@ -250,9 +262,9 @@ impl RunningRequest {
         let mut left = uncached;
         while left > 0 {
             let batch = engine.batch();
-            let chunk = engine.args.timing.chunk(batch, left);
+            let chunk = engine.args.parameters.timing.chunk(batch, left);
             let _visible = Count::add(&engine.chunk_tokens, chunk);
-            self.sleep(engine.args.timing.step(batch, chunk)).await;
+            self.sleep(engine.args.parameters.timing.step(batch, chunk)).await;
             left -= chunk;
             *end = *self.due.lock();
         }
@@ -266,14 +278,14 @@ impl RunningRequest {
     /// Spends the time for receiving the prompt's KV cache from another engine.
     pub(crate) async fn receive(&self) {
         // A transfer does not use the accelerator, but the reference's simulator slows it down as well.
-        self.spend(self.engine.args.timing.transfer(self.prompt_tokens)).await;
+        self.spend(self.engine.args.parameters.timing.transfer(self.prompt_tokens)).await;
         self.begin_to_decode();
     }
 
     /// Spends the time between two tokens.
     pub(crate) async fn decode(&self) {
         let before = Instant::now();
-        let timing = &self.engine.args.timing;
+        let timing = &self.engine.args.parameters.timing;
         if timing.max_batched_tokens.is_some() {
             // The last pass has ended for all its requests at the same moment. A prompt begins its next chunk first, so that
             // this answer shares the pass.
@@ -291,7 +303,7 @@ impl RunningRequest {
 
     async fn spend(&self, time: Duration) {
         let engine = &self.engine;
-        self.sleep(time.mul_f64(engine.args.timing.slowdown(engine.batch()))).await;
+        self.sleep(time.mul_f64(engine.args.parameters.timing.slowdown(engine.batch()))).await;
     }
 
     /// Sleeps until this time has passed since the end of the last sleep. An accelerator computes the next token while the
@@ -416,7 +428,7 @@ mod tests {
         });
         tokio::task::yield_now().await;
         assert!(engine.page().contains("vllm:num_requests_waiting{model_name=\"model\",engine=\"0\"} 1"));
-        assert_eq!(engine.admit(&[3], 1, Caches::default()).await.map(drop), Err(QueueFull));
+        assert_eq!(engine.admit(&[3], 1, Caches::default()).await.map(drop), Err(queue_full()));
         drop(first);
         assert_eq!(second.await.unwrap(), Ok(()));
     }

@@ -5,6 +5,8 @@ use std::{fs, path::PathBuf, sync::Arc};
 use longboat_serving::{ArgsError, Flag};
 use serde::Deserialize;
 
+use crate::media::json;
+
 use longboat_engine_model::BlockHash;
 
 /// The shared folder.
@@ -15,28 +17,30 @@ pub(crate) struct Storage(Arc<PathBuf>);
 #[derive(Deserialize)]
 struct Config {
     #[serde(default)]
-    kv_connector_extra_config: Extra,
+    kv_connector_extra_config: ConnectorConfig,
 }
 
+/// The used fields of a connector's own configuration.
 #[derive(Default, Deserialize)]
-struct Extra {
+pub(crate) struct ConnectorConfig {
     shared_storage_path: Option<PathBuf>,
 }
 
 /// Returns the storage of a connector. Returns `None` if the connector has none.
 pub(crate) fn configured(flag: &Flag) -> Result<Option<Storage>, ArgsError> {
-    let config: Config =
-        serde_json::from_str(flag.text()?).map_err(|error| flag.invalid(error.to_string()))?;
-    Ok(config.kv_connector_extra_config.shared_storage_path.map(Storage::new))
+    Ok(json::<Config>(flag)?.kv_connector_extra_config.storage())
+}
+
+impl ConnectorConfig {
+    /// The storage in this folder, if there is one.
+    pub(crate) fn storage(self) -> Option<Storage> {
+        self.shared_storage_path.map(|path| Storage(Arc::new(path)))
+    }
 }
 
 // === impl Storage ===
 
 impl Storage {
-    pub(crate) fn new(path: PathBuf) -> Self {
-        Self(Arc::new(path))
-    }
-
     /// Returns the number of leading blocks that are in the folder.
     pub(crate) async fn prefix(&self, blocks: Arc<[BlockHash]>) -> usize {
         let folder = self.0.clone();

@@ -355,6 +355,12 @@ impl<'s> World<'s> {
         Ok(())
     }
 
+    /// Removes a request that gets no answer and has no place in the states of the pickers.
+    fn refuse(&mut self, number: u64, refusal: Refusal) {
+        self.open.remove(&number);
+        self.note_refusal(number, refusal);
+    }
+
     /// Records that a request gets no answer.
     fn note_refusal(&mut self, number: u64, refusal: Refusal) {
         self.recorder.rejections.add(refusal);

@@ -141,8 +141,7 @@ impl World<'_> {
             if self.waking.len() < wake_queue::MAX_REQUESTS {
                 self.waking.push_back(number);
             } else {
-                self.open.remove(&number);
-                self.note_refusal(number, Refusal::NoEndpoint);
+                self.refuse(number, Refusal::NoEndpoint);
             }
             return;
         }
@@ -157,8 +156,7 @@ impl World<'_> {
         for number in std::mem::take(&mut self.waking) {
             let arrived = self.open.get(&number).map_or(now, |open| open.times.arrived);
             if now - arrived > nanos(wake_queue::TIMEOUT) {
-                self.open.remove(&number);
-                self.note_refusal(number, Refusal::NoEndpoint);
+                self.refuse(number, Refusal::NoEndpoint);
             } else {
                 self.admit(number, now);
             }
@@ -175,9 +173,7 @@ impl World<'_> {
         let size = bytes(tokens);
         if !self.flow.enabled {
             if priority < 0 && self.saturation(picker, now) >= 1.0 {
-                self.open.remove(&number);
-                self.note_refusal(number, Refusal::Saturated);
-                return;
+                return self.refuse(number, Refusal::Saturated);
             }
             return self.send(number, now);
         }
@@ -185,9 +181,7 @@ impl World<'_> {
         queue.provision([priority]);
         let arrival = Arrival { priority, flow: "", bytes: size, within_ms: None };
         if queue.push(arrival, number, now / MILLISECOND).is_err() {
-            self.open.remove(&number);
-            self.note_refusal(number, Refusal::QueueFull);
-            return;
+            return self.refuse(number, Refusal::QueueFull);
         }
         self.pickers[picker].is_woken = true;
         self.dispatch(picker, now);
@@ -204,8 +198,7 @@ impl World<'_> {
     pub(super) fn dispatch(&mut self, picker: usize, now: u64) {
         let has_endpoints = !self.candidates.is_empty();
         while let Some(number) = self.pickers[picker].queue.expired(now / MILLISECOND, has_endpoints) {
-            self.open.remove(&number);
-            self.note_refusal(number, Refusal::Expired);
+            self.refuse(number, Refusal::Expired);
         }
         // Without news the saturation is the same, except for metrics that a scrape has read meanwhile. One policy lets a
         // request go in every so many cycles.
@@ -281,13 +274,11 @@ impl World<'_> {
         let decision = match outcome {
             Ok(decision) => decision,
             Err(error) => {
-                self.open.remove(&number);
                 let refusal = match error {
                     ScheduleError::NotAdmitted | ScheduleError::TooSlow => Refusal::NotAdmitted,
                     _ => Refusal::NoEndpoint,
                 };
-                self.note_refusal(number, refusal);
-                return;
+                return self.refuse(number, refusal);
             }
         };
         let reservation = self.scheduler.commit(state, &decision);

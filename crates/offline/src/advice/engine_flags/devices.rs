@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::Container;
 use longboat_api::{fields::devices, v1alpha2::LLMInferenceServiceSpec};
 
 use super::{super::Advice, uses::Uses};
+use crate::pods::half_of;
 
 /// Flags that put ranks on other machines too.
 const SPREAD: [&str; 7] = [
@@ -29,7 +30,7 @@ pub(super) fn check(
     uses: &Uses<'_>,
     spec: &LLMInferenceServiceSpec,
 ) -> Option<Advice> {
-    let workload = if path.starts_with("spec.prefill") { spec.prefill.as_deref()? } else { &spec.workload };
+    let (_, workload) = half_of(spec, path)?;
     let has = |flags: &[&str]| flags.iter().any(|flag| uses.last(flag).is_some());
     let is_local = has(&[LOCAL]);
     let is_spread = if is_local { has(&SPREAD_RANKS) } else { workload.worker.is_some() || has(&SPREAD) };

@@ -25,21 +25,19 @@ pub(super) fn check(
     }
     Some(if words.takes_arguments? {
         Advice::error(
-            FIELD.to_owned(),
+            FIELD,
             "AdaptersQuoted",
             "is passed as JSON in single quotes, which the start scripts of presets remove, and the command of container main \
-             does not: vLLM does not start"
-                .to_owned(),
-            "remove the command, or pass --lora-modules in it yourself: the controller then adds none".to_owned(),
+             does not: vLLM does not start",
+            "remove the command, or pass --lora-modules in it yourself: the controller then adds none",
         )
     } else {
         Advice::warning(
-            FIELD.to_owned(),
+            FIELD,
             "AdaptersNotLoaded",
             "has no effect: the controller adds --lora-modules to the args of container main, and its command does not pass them \
-             to vLLM"
-                .to_owned(),
-            "write the flags for LoRA into the command".to_owned(),
+             to vLLM",
+            "write the flags for LoRA into the command",
         )
     })
 }

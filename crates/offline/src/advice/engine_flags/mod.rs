@@ -17,7 +17,7 @@ mod words;
 
 pub(super) use self::{api_servers::VARIABLE as API_SERVERS, release::is_older};
 
-use k8s_openapi::{api::core::v1::Container, apimachinery::pkg::util::intstr::IntOrString};
+use k8s_openapi::api::core::v1::Container;
 use longboat_api::{
     engine::{Engine, VLLM},
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
@@ -28,7 +28,8 @@ use self::{
     uses::{FlagUse, Uses},
     words::words,
 };
-use super::{Advice, main_containers};
+use super::{Advice, probe_port};
+use crate::pods::{is_shell, main_containers, placed_words};
 
 /// Finds them in the arguments that layers add to the start scripts of presets, and in those of a command of one's own.
 pub(super) fn check(service: &LLMInferenceService, spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
@@ -140,7 +141,7 @@ fn no_parser(uses: &Uses<'_>) -> Option<Advice> {
             choice.word.path.clone(),
             "FlagMissing",
             format!("has {}, with which vLLM needs --tool-call-parser: it does not start", choice.name),
-            "add --tool-call-parser with the parser of the model's family".to_owned(),
+            "add --tool-call-parser with the parser of the model's family",
         )
     })
 }
@@ -149,24 +150,7 @@ fn no_parser(uses: &Uses<'_>) -> Option<Advice> {
 fn other_port(uses: &Uses<'_>, main: &Container) -> Option<Advice> {
     let given = uses.last("--port")?;
     let port = i32::try_from(given.number()?).ok()?;
-    let probes = [&main.startup_probe, &main.readiness_probe, &main.liveness_probe];
-    let ports: Vec<i32> = probes
-        .into_iter()
-        .flatten()
-        .filter_map(|probe| match &probe.http_get.as_ref()?.port {
-            IntOrString::Int(port) => Some(*port),
-            IntOrString::String(_) => None,
-        })
-        .collect();
-    let expected = ports.first().filter(|_| !ports.contains(&port))?;
-    Some(Advice::error(
-        given.word.path.clone(),
-        "PortReplaced",
-        format!(
-            "makes vLLM listen on port {port}, but its probes and the Service use port {expected}: no pod becomes ready"
-        ),
-        "remove --port: the preset sets it".to_owned(),
-    ))
+    probe_port::replaced(VLLM.name, &given.word.path, port, main)
 }
 
 /// An address at which only the pod itself finds the server.
@@ -180,25 +164,20 @@ fn own_host(uses: &Uses<'_>) -> Option<Advice> {
         format!(
             "makes vLLM listen on {host}, where nobody outside of the pod reaches it: neither probes nor the picker"
         ),
-        "remove --host: vLLM then listens on all addresses".to_owned(),
+        "remove --host: vLLM then listens on all addresses",
     ))
 }
 
 /// Flags that share one item of a list with their values. Only a shell would part them.
 fn joined(path: &str, main: &Container) -> Vec<Advice> {
-    let program = main.command.iter().flatten().next().and_then(|word| word.rsplit('/').next());
-    if program.is_some_and(|program| ["bash", "sh", "dash", "ash"].contains(&program)) {
+    if main.command.iter().flatten().next().is_some_and(|program| is_shell(program)) {
         return Vec::new();
     }
-    let lists = [("command", &main.command), ("args", &main.args)];
-    let items = lists.into_iter().flat_map(|(list, items)| {
-        items.iter().flatten().enumerate().map(move |(at, item)| (list, at, item.as_str()))
-    });
-    let advice = items.filter_map(|(list, at, item)| {
+    let advice = placed_words(path, main).filter_map(|(path, item)| {
         let (flag, value) = item.split_once(' ')?;
         vllm_flags::is_known(flag).then(|| {
             Advice::warning(
-                format!("{path}.{list}[{at}]"),
+                path,
                 "FlagsInOneItem",
                 format!("gives vLLM \"{item}\" as one argument, which is no flag of it: vLLM does not start"),
                 format!("write two items: `- {flag}` and `- \"{}\"`", value.trim()),

@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::Container;
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 
 use super::{super::Advice, release};
+use crate::pods::half_of;
 
 /// The release from which on the start scripts of presets give vLLM the argument for offloading.
 const FIRST: (u32, u32) = (0, 22);
@@ -14,8 +15,7 @@ pub(super) fn check(
     is_preset: bool,
     spec: &LLMInferenceServiceSpec,
 ) -> Option<Advice> {
-    let half = if path.starts_with("spec.prefill") { "spec.prefill" } else { "spec" };
-    let workload = if half == "spec" { &spec.workload } else { spec.prefill.as_deref()? };
+    let (half, workload) = half_of(spec, path)?;
     workload.kv_cache_offloading.as_ref()?;
     let release = release::before(main, FIRST)?;
     let (major, minor) = FIRST;

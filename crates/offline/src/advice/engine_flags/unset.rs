@@ -29,7 +29,7 @@ pub(super) fn check(path: &str, main: &Container, words: &Words) -> Vec<Advice> 
                 format!(
                     "has the variable {name}, which {path}.env does not set: vLLM gets nothing in its place"
                 ),
-                "set it there, unless the image does, or write the value".to_owned(),
+                "set it there, unless the image does, or write the value",
             ));
         }
     }

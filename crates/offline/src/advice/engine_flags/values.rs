@@ -33,7 +33,7 @@ pub(super) fn check(used: &FlagUse<'_>) -> Option<Advice> {
                 path(),
                 "FlagValue",
                 format!("has {} without a value, and vLLM {version} expects {}", used.name, expected(flag)),
-                "add the value, or remove the flag".to_owned(),
+                "add the value, or remove the flag",
             )
         });
     }

@@ -7,8 +7,8 @@ use super::{
     super::Advice,
     shell::{self, CommandWords},
 };
+use crate::pods::{base, is_shell, placed_words};
 
-const SHELLS: [&str; 4] = ["bash", "sh", "dash", "ash"];
 const PROGRAMS: [&str; 2] = ["vllm serve ", "vllm.entrypoints.openai.api_server"];
 
 /// A word, and the path of the field that has it.
@@ -33,9 +33,8 @@ pub(super) struct Words {
 }
 
 pub(super) fn words(path: &str, main: &Container) -> Words {
-    let items = items(path, main);
-    let is_shell = items.first().is_some_and(|(_, program)| SHELLS.contains(&base(program)));
-    if !is_shell {
+    let items: Vec<_> = placed_words(path, main).collect();
+    if !items.first().is_some_and(|(_, program)| is_shell(program)) {
         return of_program(&items);
     }
     let Some(at) = items.iter().position(|(_, item)| item.starts_with('-') && item.ends_with('c')) else {
@@ -72,23 +71,6 @@ pub(super) fn words(path: &str, main: &Container) -> Words {
         }));
     }
     Words { all, takes_arguments: Some(takes_arguments), ..Words::default() }
-}
-
-/// The elements of command and args.
-fn items<'a>(path: &str, main: &'a Container) -> Vec<(String, &'a str)> {
-    let lists = [("command", &main.command), ("args", &main.args)];
-    let items = lists.into_iter().flat_map(|(list, items)| {
-        items
-            .iter()
-            .flatten()
-            .enumerate()
-            .map(move |(at, item)| (format!("{path}.{list}[{at}]"), item.as_str()))
-    });
-    items.collect()
-}
-
-fn base(program: &str) -> &str {
-    program.rsplit('/').next().unwrap_or_default()
 }
 
 /// Whether the kubelet replaces no part of a text.
@@ -173,13 +155,13 @@ fn ended(path: String, c: char, rest: &str) -> Option<Advice> {
             path,
             "ShellSyntax",
             format!("has a quote ({c}) without its end: the shell of the start script evaluates arguments, and fails"),
-            "close the quote, or write a backslash before it".to_owned(),
+            "close the quote, or write a backslash before it",
         )),
         '(' | ')' => Some(Advice::error(
             path,
             "ShellSyntax",
             format!("has `{c}` without quotes: the shell of the start script evaluates arguments, and fails"),
-            HINT.to_owned(),
+            HINT,
         )),
         '\n' => (!rest.trim().is_empty()).then(|| {
             let lost: String = rest.trim().chars().take(60).collect();
@@ -191,7 +173,7 @@ fn ended(path: String, c: char, rest: &str) -> Option<Advice> {
                      `{}`",
                     lost.replace('\n', " ")
                 ),
-                "write it in one line, for example with `>-` in place of `|`".to_owned(),
+                "write it in one line, for example with `>-` in place of `|`",
             )
         }),
         c => Some(Advice::warning(
@@ -201,7 +183,7 @@ fn ended(path: String, c: char, rest: &str) -> Option<Advice> {
                 "has `{c}` without quotes: the shell of the start script evaluates arguments, and vLLM gets none from there \
                  on as they are written"
             ),
-            HINT.to_owned(),
+            HINT,
         )),
     }
 }
