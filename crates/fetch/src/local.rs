@@ -14,7 +14,7 @@ use longboat_download::{
 
 use crate::{
     FetchError, Settings,
-    archive::Stage,
+    archive::{EntryKind, Stage},
     filter::Filter,
     names::{OWN_FOLDER, is_archive},
     remote::Members,
@@ -143,7 +143,7 @@ fn unpack(archive: &Path, destination: &Path) -> Result<(), FetchError> {
     stage.unpack(file, &name, &name, &Members::default())?;
     let place = || -> io::Result<()> {
         for member in stage.finish() {
-            if member.is_folder {
+            if member.kind == EntryKind::Folder {
                 target.make_folder(&member.path)?;
             } else {
                 target.take(&at.join(&member.path), &member.path)?;

@@ -72,6 +72,16 @@ impl Target {
         Some(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
+    /// Fails if fewer bytes are free.
+    pub(crate) fn check_space(&self, needed: u64) -> Result<(), FetchError> {
+        match self.free() {
+            Some(free) if free < needed => {
+                Err(FetchError::Space { folder: self.path().to_owned(), needed, free })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Bytes that a file of unknown size must leave free, because other programs need space on the volume too.
     pub(crate) fn reserve(&self) -> u64 {
         let total =
