@@ -142,7 +142,7 @@ impl Node {
             pods_dir: dirs.pods,
             claims_dir: dirs.claims,
             timing,
-            addresses: AddressPool::new(address_range),
+            addresses: AddressPool::new(&address_range),
             reaper: reaper.clone(),
             recorder,
             registry: registry.clone(),
