@@ -170,8 +170,7 @@ impl Claims {
             let folder = self.folders.join(&key.namespace).join(&key.name);
             if private::is_name(&key.name)
                 && private::is_name(&key.namespace)
-                && let Err(error) = tokio::fs::remove_dir_all(&folder).await
-                && error.kind() != std::io::ErrorKind::NotFound
+                && let Err(error) = private::if_found(tokio::fs::remove_dir_all(&folder).await)
             {
                 tracing::warn!(%error, folder = %folder.display(), "Cannot remove the folder of a deleted \
                                                                     PersistentVolumeClaim.");
