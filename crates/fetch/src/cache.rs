@@ -14,7 +14,7 @@ use crate::{
     journal::Journal,
     names::OWN_FOLDER,
     settings::Settings,
-    target::Target,
+    target::{Target, if_found},
 };
 
 /// Longest readable part of a folder's name, in bytes.
@@ -89,12 +89,10 @@ impl Cache {
 
     /// Returns all cached models, sorted by address.
     pub fn list(&self) -> Result<Vec<CachedModel>, FetchError> {
-        let entries = match fs::read_dir(&self.root) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
-            Err(error) => return Err(FetchError::file("read", &self.root)(error)),
-        };
+        let entries = if_found(fs::read_dir(&self.root)).map_err(FetchError::file("read", &self.root))?;
         let mut models: Vec<_> = entries
+            .into_iter()
+            .flatten()
             .filter_map(|entry| read(&entry.ok()?.path()).transpose())
             .collect::<Result<_, _>>()
             .map_err(FetchError::file("read", &self.root))?;
@@ -213,10 +211,7 @@ pub(crate) fn share(from: &Path, to: &Path) -> Result<(), FetchError> {
 }
 
 fn link_file(source: &Path, link: &Path, is_symlink: bool) -> io::Result<()> {
-    match fs::remove_file(link) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    if_found(fs::remove_file(link))?;
     if is_symlink {
         return symlink(fs::read_link(source)?, link);
     }

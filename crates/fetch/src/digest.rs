@@ -73,25 +73,23 @@ impl Algorithm {
 
     /// Its name.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Sha256 => "sha256",
-            Self::GitBlob => "git-blob-sha1",
-            Self::Sha1 => "sha1",
-            Self::Md5 => "md5",
-            Self::Crc64Nvme => "crc64nvme",
-            Self::Crc32c => "crc32c",
-            Self::Crc32 => "crc32",
-        }
+        self.facts().0
     }
 
     /// Length of the digest in bytes.
     fn length(self) -> usize {
+        self.facts().1
+    }
+
+    fn facts(self) -> (&'static str, usize) {
         match self {
-            Self::Sha256 => 32,
-            Self::GitBlob | Self::Sha1 => 20,
-            Self::Md5 => 16,
-            Self::Crc64Nvme => 8,
-            Self::Crc32c | Self::Crc32 => 4,
+            Self::Sha256 => ("sha256", 32),
+            Self::GitBlob => ("git-blob-sha1", 20),
+            Self::Sha1 => ("sha1", 20),
+            Self::Md5 => ("md5", 16),
+            Self::Crc64Nvme => ("crc64nvme", 8),
+            Self::Crc32c => ("crc32c", 4),
+            Self::Crc32 => ("crc32", 4),
         }
     }
 }

@@ -370,12 +370,7 @@ impl FileDownload {
     fn check_space(&self, writer: &FileWriter, size: u64) -> Result<(), FetchError> {
         let unpacked = if self.file.placement == Placement::File { 0 } else { size };
         let needed = size.saturating_sub(writer.written.lock().ranges.total()).saturating_add(unpacked);
-        match self.target.free() {
-            Some(free) if free < needed => {
-                Err(FetchError::Space { folder: self.target.path().to_owned(), needed, free })
-            }
-            _ => Ok(()),
-        }
+        self.target.check_space(needed)
     }
 
     /// Moves the file to its final name, and records that it is complete.

@@ -14,11 +14,11 @@ use longboat_download::{
 
 use crate::{
     FetchError, Settings,
-    archive::Stage,
+    archive::{EntryKind, Stage},
     filter::Filter,
     names::{OWN_FOLDER, is_archive},
     remote::Members,
-    target::Target,
+    target::{Target, if_found},
 };
 
 /// Returns the path of a model on this machine: the one that its source names, or a model with the name of a hub model in the
@@ -43,11 +43,8 @@ fn namesake(source: &Address, settings: &Settings) -> Result<Option<PathBuf>, Fe
     if folder.join(name).is_dir() {
         return Ok(Some(folder.join(name)));
     }
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(FetchError::file("read", folder)(error)),
-    };
+    let entries = if_found(fs::read_dir(folder)).map_err(FetchError::file("read", folder))?;
+    let Some(entries) = entries else { return Ok(None) };
     let filter = settings.filter();
     let is_it = |file: &str| {
         let rest = file.strip_suffix(".gguf").and_then(|stem| stem.strip_prefix(name));
@@ -143,7 +140,7 @@ fn unpack(archive: &Path, destination: &Path) -> Result<(), FetchError> {
     stage.unpack(file, &name, &name, &Members::default())?;
     let place = || -> io::Result<()> {
         for member in stage.finish() {
-            if member.is_folder {
+            if member.kind == EntryKind::Folder {
                 target.make_folder(&member.path)?;
             } else {
                 target.take(&at.join(&member.path), &member.path)?;

@@ -72,6 +72,16 @@ impl Target {
         Some(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
+    /// Fails if fewer bytes are free.
+    pub(crate) fn check_space(&self, needed: u64) -> Result<(), FetchError> {
+        match self.free() {
+            Some(free) if free < needed => {
+                Err(FetchError::Space { folder: self.path().to_owned(), needed, free })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Bytes that a file of unknown size must leave free, because other programs need space on the volume too.
     pub(crate) fn reserve(&self) -> u64 {
         let total =
@@ -131,10 +141,7 @@ impl Target {
     pub(crate) fn remove(&self, path: &str) -> io::Result<()> {
         let mut path = path;
         let Ok((folder, name)) = parent(&self.folder, path, false) else { return Ok(()) };
-        match rustix::fs::unlinkat(&folder, name, AtFlags::empty()) {
-            Ok(()) | Err(rustix::io::Errno::NOENT) => {}
-            Err(error) => return Err(error.into()),
-        }
+        if_found(rustix::fs::unlinkat(&folder, name, AtFlags::empty()).map_err(io::Error::from))?;
         while let Some((above, _)) = path.rsplit_once('/') {
             let Ok((folder, name)) = parent(&self.folder, above, false) else { break };
             if rustix::fs::unlinkat(&folder, name, AtFlags::REMOVEDIR).is_err() {
@@ -148,15 +155,8 @@ impl Target {
     /// Removes a private file or folder.
     pub(crate) fn remove_private(&self, name: &str) -> io::Result<()> {
         let path = self.private_path(name);
-        let result = match fs::symlink_metadata(&path) {
-            Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(&path),
-            Ok(_) => fs::remove_file(&path),
-            Err(error) => Err(error),
-        };
-        match result {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            result => result,
-        }
+        let remove = |is_folder| if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        if_found(fs::symlink_metadata(&path).and_then(|found| remove(found.is_dir()))).map(drop)
     }
 
     /// Returns the names of private files and folders.
@@ -214,6 +214,14 @@ fn open_folder(above: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
         }
         error => error.into(),
     })
+}
+
+/// Returns `None` if there is nothing with the name.
+pub(crate) fn if_found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        other => other.map(Some),
+    }
 }
 
 fn make_folder(above: &OwnedFd, name: &str) -> io::Result<()> {

@@ -63,7 +63,7 @@ pub fn attachment_problem(
         ..RoutingInputs::default()
     };
     match attach(&observed, &listeners::served(&observed, &Ports::default()), route, parent) {
-        Attachment::Refused(reason, message) => Some(Problem { reason, message }),
+        Attachment::Refused(problem) => Some(problem),
         Attachment::Foreign | Attachment::Attached(_) => None,
     }
 }
@@ -75,8 +75,8 @@ pub(crate) enum Attachment {
     Foreign,
     /// These listeners of a Gateway serve the route.
     Attached(Vec<AttachedListener>),
-    /// The route is not served, with a reason of the Gateway API and a message.
-    Refused(&'static str, String),
+    /// The route is not served.
+    Refused(Problem),
 }
 
 /// A listener that serves a route.
@@ -113,6 +113,7 @@ pub(crate) fn attach(
         _ => None,
     };
     let Some((at, set)) = found else { return Attachment::Foreign };
+    let refused = |reason, message| Attachment::Refused(Problem { reason, message });
     let gateway = &gateways[at];
     let asked: Vec<(usize, &Listener)> = gateway
         .listeners
@@ -124,12 +125,12 @@ pub(crate) fn attach(
         .collect();
     if asked.is_empty() {
         let message = format!("{kind} {name} has no listener with the sectionName or port of this parentRef");
-        return Attachment::Refused("NoMatchingParent", message);
+        return refused("NoMatchingParent", message);
     }
     let usable: Vec<_> = asked.into_iter().filter(|(_, listener)| listener.refused.is_none()).collect();
     if usable.is_empty() {
         let message = format!("the gateway serves no listener of {kind} {name} that matches this parentRef");
-        return Attachment::Refused("NoMatchingParent", message);
+        return refused("NoMatchingParent", message);
     }
     // A route of another namespace attaches to the listeners of a ListenerSet as those of the set say.
     let allowed: Vec<_> = usable
@@ -138,7 +139,7 @@ pub(crate) fn attach(
         .collect();
     if allowed.is_empty() {
         let message = format!("{kind} {name} allows no HTTPRoute from namespace {}", own.namespace);
-        return Attachment::Refused("NotAllowedByListeners", message);
+        return refused("NotAllowedByListeners", message);
     }
     let attached: Vec<_> = allowed
         .into_iter()
@@ -149,7 +150,7 @@ pub(crate) fn attach(
         .collect();
     if attached.is_empty() {
         let message = format!("no hostname of this route matches a listener of {kind} {name}");
-        return Attachment::Refused("NoMatchingListenerHostname", message);
+        return refused("NoMatchingListenerHostname", message);
     }
     Attachment::Attached(attached)
 }

@@ -2,7 +2,7 @@
 
 use longboat_api::foreign::reference::SecretObjectReference;
 use longboat_key::{Key, Name, Namespace};
-use longboat_tls::KeyPair;
+use longboat_tls::{KeyPair, ServerCertificate};
 
 use crate::{RoutingInputs, grants::Referrer, observed::is_of, problem::Problem};
 
@@ -48,12 +48,12 @@ pub(crate) fn permitted(
     Ok(key)
 }
 
-/// Returns the certificate and the key in a Secret.
+/// Returns the certificate and the key in a Secret, as text and ready for handshakes.
 pub(crate) fn pair(
     observed: &RoutingInputs,
     referrer: Referrer<'_>,
     reference: &SecretObjectReference,
-) -> Result<KeyPair, Problem> {
+) -> Result<(KeyPair, ServerCertificate), Problem> {
     let invalid = |message| Problem { reason: INVALID, message };
     let key =
         permitted(observed, referrer, reference, "Secret").map_err(|error| error.with_reason(INVALID))?;
@@ -66,8 +66,9 @@ pub(crate) fn pair(
             .ok_or_else(|| invalid(format!("Secret {key} has no text at {name}")))
     };
     let pair = KeyPair { certificate_pem: text("tls.crt")?, key_pem: text("tls.key")? };
-    longboat_tls::ServerCertificate::new(&pair).map_err(|error| invalid(format!("Secret {key}: {error}")))?;
-    Ok(pair)
+    let certificate = ServerCertificate::new(&pair);
+    let certificate = certificate.map_err(|error| invalid(format!("Secret {key}: {error}")))?;
+    Ok((pair, certificate))
 }
 
 /// Returns the certificates of a CA in a ConfigMap, as PEM.

@@ -94,7 +94,7 @@ pub(crate) fn of_backend(
         }
         other => other,
     });
-    Some(pair.map(Arc::new))
+    Some(pair.map(|(pair, _)| Arc::new(pair)))
 }
 
 /// Returns the Secrets and the ConfigMaps to which the Gateway refers and may refer.

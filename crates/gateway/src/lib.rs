@@ -42,6 +42,7 @@ mod series;
 mod server;
 mod socket_tls;
 mod sockets;
+mod source;
 mod status;
 mod tables;
 mod tls_policies;

@@ -10,7 +10,6 @@ use std::{
 use longboat_api::foreign::{
     gateway::{AllowedRoutes, Gateway, Listener as ListenerSpec, RouteGroupKind},
     listenerset::ListenerSet,
-    reference::SecretObjectReference,
 };
 use longboat_key::{Key, Namespace};
 use longboat_tls::{ClientCertificates, KeyPair, ServerCertificate};
@@ -243,27 +242,17 @@ impl Resolver<'_> {
                 Some(invalid("an HTTPS listener must terminate TLS: set tls.mode to Terminate".into())),
             );
         }
-        let (mut certificates, mut problem) = (Vec::new(), None);
+        let (mut found, mut problem) = (Vec::new(), None);
         if tls.certificate_refs.is_empty() {
             problem = Some(invalid("the listener has no tls.certificateRefs".into()));
         }
         for reference in &tls.certificate_refs {
-            match self.certificate(reference, referrer) {
-                Ok(certificate) => certificates.push(certificate),
+            match certificates::pair(self.observed, referrer, reference) {
+                Ok((_, certificate)) => found.push(certificate),
                 Err(error) => problem = problem.or(Some(error)),
             }
         }
-        (certificates, problem)
-    }
-
-    fn certificate(
-        &self,
-        reference: &SecretObjectReference,
-        referrer: Referrer<'_>,
-    ) -> Result<ServerCertificate, Problem> {
-        let pair = certificates::pair(self.observed, referrer, reference)?;
-        ServerCertificate::new(&pair)
-            .map_err(|error| Problem { reason: certificates::INVALID, message: error.to_string() })
+        (found, problem)
     }
 }
 

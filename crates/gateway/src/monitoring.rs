@@ -27,25 +27,10 @@ const MAX_CONNECTIONS: usize = 64;
 /// The time limit for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Whether the pod can take requests.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Readiness(Arc<AtomicBool>);
-
-// === impl Readiness ===
-
-impl Readiness {
-    pub(crate) fn set(&self, ready: bool) {
-        self.0.store(ready, Ordering::Release);
-    }
-
-    fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
-}
-
 /// What the port serves.
 pub(crate) struct Monitoring {
-    pub(crate) readiness: Readiness,
+    /// Whether the pod can take requests.
+    pub(crate) is_ready: Arc<AtomicBool>,
     pub(crate) proxy: Arc<Proxy>,
     /// The pages of pickers, if the pod picks.
     pub(crate) pages: Option<Pages>,
@@ -64,7 +49,7 @@ impl Monitoring {
                     let request = request;
                     Ok::<_, Infallible>(match this.of_pickers(&request).await {
                         Some(response) => response,
-                        None => respond(&request, &this.readiness, &this.proxy),
+                        None => this.respond(&request),
                     })
                 });
                 let mut builder = http1::Builder::new();
@@ -81,24 +66,28 @@ impl Monitoring {
     async fn of_pickers(&self, request: &Request<Incoming>) -> Option<Response<Full<Bytes>>> {
         self.pages.as_ref()?.of_pools(&self.proxy.local_pickers(), request).await
     }
-}
 
-fn respond(request: &Request<Incoming>, readiness: &Readiness, proxy: &Proxy) -> Response<Full<Bytes>> {
-    let path = request.uri().path();
-    let (status, text) = match path {
-        "/healthz" | "/readyz" | "/metrics" if !matches!(*request.method(), Method::GET | Method::HEAD) => {
-            (StatusCode::METHOD_NOT_ALLOWED, "expected GET\n".to_owned())
+    fn respond(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        let path = request.uri().path();
+        let (status, text) = match path {
+            "/healthz" | "/readyz" | "/metrics"
+                if !matches!(*request.method(), Method::GET | Method::HEAD) =>
+            {
+                (StatusCode::METHOD_NOT_ALLOWED, "expected GET\n".to_owned())
+            }
+            "/healthz" => (StatusCode::OK, "ok".to_owned()),
+            "/readyz" if self.is_ready.load(Ordering::Acquire) => (StatusCode::OK, "ok".to_owned()),
+            "/readyz" => {
+                (StatusCode::SERVICE_UNAVAILABLE, "no routing table yet, or shutting down\n".to_owned())
+            }
+            "/metrics" => (StatusCode::OK, self.proxy.metrics_page()),
+            _ => (StatusCode::NOT_FOUND, "not found; use /healthz, /readyz or /metrics\n".to_owned()),
+        };
+        let mut response = Response::new(Full::from(text));
+        *response.status_mut() = status;
+        if path == "/metrics" {
+            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(OPENMETRICS));
         }
-        "/healthz" => (StatusCode::OK, "ok".to_owned()),
-        "/readyz" if readiness.is_set() => (StatusCode::OK, "ok".to_owned()),
-        "/readyz" => (StatusCode::SERVICE_UNAVAILABLE, "no routing table yet, or shutting down\n".to_owned()),
-        "/metrics" => (StatusCode::OK, proxy.metrics_page()),
-        _ => (StatusCode::NOT_FOUND, "not found; use /healthz, /readyz or /metrics\n".to_owned()),
-    };
-    let mut response = Response::new(Full::from(text));
-    *response.status_mut() = status;
-    if path == "/metrics" {
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(OPENMETRICS));
+        response
     }
-    response
 }

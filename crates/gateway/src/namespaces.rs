@@ -1,12 +1,14 @@
 //! Which namespaces a listener or Gateway accepts objects from.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::{
+    ResourceExt,
+    core::{Selector, SelectorExt},
+};
 use longboat_api::{foreign::gateway::RouteNamespaces, labels::NAMESPACE_NAME};
 use longboat_key::{Name, Namespace};
 
-use crate::{RoutingInputs, observed::selects};
+use crate::RoutingInputs;
 
 /// Leaves of a selector what can be decided of a namespace whose other labels are not known.
 pub(crate) fn keep_name(selector: &mut LabelSelector) {
@@ -27,25 +29,9 @@ pub(crate) fn selected(
         "Same" => own == other,
         "Selector" => {
             let found = observed.namespaces.iter().find(|namespace| *Name::of(&namespace.metadata) == *other);
-            found.is_some_and(|namespace| labelled(namespaces, namespace.metadata.labels.as_ref()))
+            let selector = Selector::try_from(namespaces.selector.clone().unwrap_or_default());
+            found.zip(selector.ok()).is_some_and(|(found, selector)| selector.matches(found.labels()))
         }
         _ => false,
     }
-}
-
-fn labelled(namespaces: &RouteNamespaces, labels: Option<&BTreeMap<String, String>>) -> bool {
-    let selector = namespaces.selector.clone().unwrap_or_default();
-    let exact = selector.match_labels.unwrap_or_default();
-    (exact.is_empty() || selects(&exact, labels))
-        && selector.match_expressions.iter().flatten().all(|expression| {
-            let value = labels.and_then(|labels| labels.get(&expression.key));
-            let listed = || value.is_some_and(|value| expression.values.iter().flatten().any(|v| v == value));
-            match expression.operator.as_str() {
-                "In" => listed(),
-                "NotIn" => !listed(),
-                "Exists" => value.is_some(),
-                "DoesNotExist" => value.is_none(),
-                _ => false,
-            }
-        })
 }

@@ -9,7 +9,10 @@ use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::PathBuf,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -21,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     MONITORING_PORT, Picking,
-    monitoring::{Monitoring, Readiness},
+    monitoring::Monitoring,
     picking,
     proxy::Proxy,
     resolved::Resolved,
@@ -100,12 +103,12 @@ pub async fn serve(args: Args, client: Client, shutdown: CancellationToken) -> R
     let monitoring = SocketAddr::new(address, args.monitoring_port);
     let listener =
         TcpListener::bind(monitoring).await.map_err(|error| ServeError::Monitoring(monitoring, error))?;
-    let readiness = Readiness::default();
+    let is_ready = Arc::new(AtomicBool::new(false));
     let (closing, end) = (CancellationToken::new(), CancellationToken::new());
     let tables = SharedTables::default();
     let proxy = Arc::new(Proxy::new(tables.clone(), None, None, end.clone()));
     let pages = (args.picking == Picking::Gateway).then(|| Pages::new(client.clone()));
-    let served = Monitoring { readiness: readiness.clone(), proxy: proxy.clone(), pages };
+    let served = Monitoring { is_ready: is_ready.clone(), proxy: proxy.clone(), pages };
     let probes = tokio::spawn(served.run(listener, end.clone()));
     let mut pickers = Host::new(client.clone(), proxy.local_pickers());
     let binding = Binding::Pod(address);
@@ -127,12 +130,12 @@ pub async fn serve(args: Args, client: Client, shutdown: CancellationToken) -> R
             Tables::new(&observed, ports, &resolved).replace(&tables);
             proxy.metrics.table();
             // A pod whose Gateway is gone has nothing to serve.
-            readiness.set(!shutdown.is_cancelled() && ports.open().next().is_some());
+            is_ready.store(!shutdown.is_cancelled() && ports.open().next().is_some(), Ordering::Release);
         }
     };
     let leave = async {
         shutdown.cancelled().await;
-        readiness.set(false);
+        is_ready.store(false, Ordering::Release);
         tracing::info!(delay = ?args.shutdown_delay, "Shutting down: new connections are accepted for a moment.");
         tokio::time::sleep(args.shutdown_delay).await;
     };

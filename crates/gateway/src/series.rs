@@ -74,45 +74,41 @@ impl Series {
             })
         };
         let refused = self.keys.iter().filter(|key| key.problem.is_some());
+        let counter = |name, help, series| Metric { name, kind: MetricType::Counter, help, series };
+        let gauge = |name, help, series| Metric { name, kind: MetricType::Gauge, help, series };
+        let prompts = kinds("prompt", |key| key.usage.prompt_tokens);
+        let tokens = prompts.chain(kinds("completion", |key| key.usage.completion_tokens));
         [
-            Metric {
-                name: "longboat_gateway_api_key_requests",
-                kind: MetricType::Counter,
-                help: "Requests with an API key that its limits allowed",
-                series: of(|key| key.usage.requests).collect(),
-            },
-            Metric {
-                name: "longboat_gateway_api_key_refused_requests",
-                kind: MetricType::Counter,
-                help: "Requests with an API key that its limits refused",
-                series: of(|key| key.usage.refused).collect(),
-            },
-            Metric {
-                name: "longboat_gateway_api_key_concurrent_requests",
-                kind: MetricType::Gauge,
-                help: "Requests with an API key that run",
-                series: of(|key| key.usage.concurrent_requests).collect(),
-            },
-            Metric {
-                name: "longboat_gateway_api_key_tokens",
-                kind: MetricType::Counter,
-                help: "Tokens of requests with an API key, as engines report them",
-                series: kinds("prompt", |key| key.usage.prompt_tokens)
-                    .chain(kinds("completion", |key| key.usage.completion_tokens))
-                    .collect(),
-            },
-            Metric {
-                name: "longboat_gateway_api_key_invalid",
-                kind: MetricType::Gauge,
-                help: "1 for a Secret with an API key that cannot be used",
-                series: refused.map(|key| (own_labels(key), 1)).collect(),
-            },
-            Metric {
-                name: "longboat_gateway_unauthorized_requests",
-                kind: MetricType::Counter,
-                help: "Requests without a valid API key",
-                series: vec![(Vec::new(), self.unauthorized)],
-            },
+            counter(
+                "longboat_gateway_api_key_requests",
+                "Requests with an API key that its limits allowed",
+                of(|key| key.usage.requests).collect(),
+            ),
+            counter(
+                "longboat_gateway_api_key_refused_requests",
+                "Requests with an API key that its limits refused",
+                of(|key| key.usage.refused).collect(),
+            ),
+            gauge(
+                "longboat_gateway_api_key_concurrent_requests",
+                "Requests with an API key that run",
+                of(|key| key.usage.concurrent_requests).collect(),
+            ),
+            counter(
+                "longboat_gateway_api_key_tokens",
+                "Tokens of requests with an API key, as engines report them",
+                tokens.collect(),
+            ),
+            gauge(
+                "longboat_gateway_api_key_invalid",
+                "1 for a Secret with an API key that cannot be used",
+                refused.map(|key| (own_labels(key), 1)).collect(),
+            ),
+            counter(
+                "longboat_gateway_unauthorized_requests",
+                "Requests without a valid API key",
+                vec![(Vec::new(), self.unauthorized)],
+            ),
         ]
     }
 }

@@ -145,16 +145,61 @@ struct Reporter<'a> {
     now: &'a Time,
 }
 
+/// The conditions of an object or of a part of it.
+struct Conditions<'a> {
+    before: &'a [Condition],
+    generation: Option<i64>,
+    now: &'a Time,
+}
+
+// === impl Conditions ===
+
+impl Conditions<'_> {
+    fn condition(&self, kind: &str, status: bool, reason: &str, message: &str) -> Condition {
+        let status = if status { "True" } else { "False" };
+        let unchanged = self.before.iter().find(|old| old.type_ == kind && old.status == status);
+        Condition {
+            type_: kind.into(),
+            status: status.into(),
+            reason: reason.into(),
+            message: message.into(),
+            observed_generation: self.generation,
+            last_transition_time: unchanged
+                .map_or_else(|| self.now.clone(), |old| old.last_transition_time.clone()),
+        }
+    }
+
+    /// A condition that is true, for the reason of its name and with this message, unless there is a problem.
+    fn state(&self, kind: &str, problem: Option<&Problem>, message: &str) -> Condition {
+        match problem {
+            None => self.condition(kind, true, kind, message),
+            Some(Problem { reason, message }) => self.condition(kind, false, reason, message),
+        }
+    }
+
+    /// Merges conditions into those before. Conditions whose types this controller does not set are kept. The others are replaced,
+    /// including the API server's `Unknown` placeholders.
+    fn merged(&self, ours: impl IntoIterator<Item = Condition>) -> Vec<Condition> {
+        let ours: Vec<_> = ours.into_iter().collect();
+        let others = self.before.iter().filter(|old| ours.iter().all(|new| new.type_ != old.type_)).cloned();
+        let mut all: Vec<_> = others.collect();
+        all.extend(ours);
+        all
+    }
+}
+
 // === impl Reporter ===
 
 impl Reporter<'_> {
+    fn conditions<'a>(&'a self, generation: Option<i64>, before: &'a [Condition]) -> Conditions<'a> {
+        Conditions { before, generation, now: self.now }
+    }
+
     fn class(&self, class: &GatewayClass) -> GatewayClassStatus {
-        let old = class.status.clone().unwrap_or_default();
-        let generation = class.metadata.generation;
-        let conditions =
-            [self.condition("Accepted", true, "Accepted", "served by Longboat", generation, &old.conditions)];
+        let old = class.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        let all = self.conditions(class.metadata.generation, old);
         GatewayClassStatus {
-            conditions: merged(&old.conditions, conditions),
+            conditions: all.merged([all.state("Accepted", None, "served by Longboat")]),
             supported_features: FEATURES.map(|name| SupportedFeature { name: name.into() }).into(),
         }
     }
@@ -198,29 +243,31 @@ impl Reporter<'_> {
             None if programs => (true, "Programmed", places),
             None => (false, "Invalid", "no listener of the gateway can be served".into()),
         };
-        let conditions = [
-            self.condition("Accepted", accepted, reason, &message, generation, &old.conditions),
-            self.condition("Programmed", programmed, why, &text, generation, &old.conditions),
-        ];
-        let resolved = served.client_certificate.as_ref().map(|certificate| match certificate {
-            Ok(_) => self.condition("ResolvedRefs", true, "ResolvedRefs", "", generation, &old.conditions),
-            Err(Problem { reason, message }) => {
-                self.condition("ResolvedRefs", false, reason, message, generation, &old.conditions)
-            }
-        });
-        let insecure = client_certificates::is_any_insecure(&served.gateway).then(|| {
-            let text = "with AllowInsecureFallback, clients may connect whatever their certificate is";
-            self.condition(INSECURE_MODE, true, "ConfigurationChanged", text, generation, &old.conditions)
-        });
-        let withdrawn = |kind: &str| {
-            (kind == "ResolvedRefs" && resolved.is_none()) || (kind == INSECURE_MODE && insecure.is_none())
+        let is_insecure = client_certificates::is_any_insecure(&served.gateway);
+        // What no longer applies is withdrawn.
+        let stays = |old: &Condition| match old.type_.as_str() {
+            "ResolvedRefs" => served.client_certificate.is_some(),
+            INSECURE_MODE => is_insecure,
+            _ => true,
         };
-        let before: Vec<_> = old.conditions.iter().filter(|old| !withdrawn(&old.type_)).cloned().collect();
+        let before: Vec<_> = old.conditions.into_iter().filter(stays).collect();
+        let all = self.conditions(generation, &before);
+        let resolved = served.client_certificate.as_ref().map(|certificate| certificate.as_ref().err());
+        let insecure = is_insecure.then(|| {
+            let text = "with AllowInsecureFallback, clients may connect whatever their certificate is";
+            all.condition(INSECURE_MODE, true, "ConfigurationChanged", text)
+        });
+        let conditions = [
+            all.condition("Accepted", accepted, reason, &message),
+            all.condition("Programmed", programmed, why, &text),
+        ];
+        let conditions =
+            conditions.into_iter().chain(resolved.map(|problem| all.state("ResolvedRefs", problem, "")));
         let sets = served.sets.iter().filter(|set| accepts_set(served, set)).count();
         GatewayStatus {
             addresses: if programmed { served.place.addresses.clone() } else { Vec::new() },
             attached_listener_sets: i32::try_from(sets).ok().filter(|_| !served.sets.is_empty()),
-            conditions: merged(&before, conditions.into_iter().chain(resolved).chain(insecure)),
+            conditions: all.merged(conditions.chain(insecure)),
             listeners,
         }
     }
@@ -228,20 +275,20 @@ impl Reporter<'_> {
     fn listener_set(&self, served: &ServedGateway, set: &ServedSet, counts: &[i32]) -> ListenerSetStatus {
         let old = set.set.status.clone().unwrap_or_default();
         let generation = set.set.metadata.generation;
-        let listeners = self.listeners(served, Some(&set.key), counts, generation, &old.listeners);
-        let (accepted, reason, message) = if !set.allowed {
-            (false, "NotAllowed", "spec.allowedListeners of the gateway does not allow this namespace")
+        let problem = |reason, message: &str| Some(Problem { reason, message: message.to_owned() });
+        let problem = if !set.allowed {
+            problem("NotAllowed", "spec.allowedListeners of the gateway does not allow this namespace")
         } else if accepts_set(served, set) {
-            (true, "Accepted", "")
+            None
         } else {
-            (false, "ListenersNotValid", "the gateway can serve no listener of this set")
+            problem("ListenersNotValid", "the gateway can serve no listener of this set")
         };
-        let why = if accepted { "Programmed" } else { reason };
-        let conditions = [
-            self.condition("Accepted", accepted, reason, message, generation, &old.conditions),
-            self.condition("Programmed", accepted, why, message, generation, &old.conditions),
-        ];
-        ListenerSetStatus { conditions: merged(&old.conditions, conditions), listeners }
+        let all = self.conditions(generation, &old.conditions);
+        let conditions = ["Accepted", "Programmed"].map(|kind| all.state(kind, problem.as_ref(), ""));
+        ListenerSetStatus {
+            conditions: all.merged(conditions),
+            listeners: self.listeners(served, Some(&set.key), counts, generation, &old.listeners),
+        }
     }
 
     fn listeners(
@@ -257,50 +304,15 @@ impl Reporter<'_> {
             .map(|(listener, count)| {
                 let before = old.iter().find(|status| status.name == listener.name);
                 let before = before.map_or(&[][..], |status| &status.conditions);
+                let conditions = self.conditions(generation, before);
                 ListenerStatus {
                     name: listener.name.clone(),
                     supported_kinds: listener.kinds.clone(),
                     attached_routes: *count,
-                    conditions: merged(before, self.listener(served, listener, generation, before)),
+                    conditions: conditions.merged(of_listener(served, listener, &conditions)),
                 }
             })
             .collect()
-    }
-
-    fn listener(
-        &self,
-        served: &ServedGateway,
-        listener: &Listener,
-        generation: Option<i64>,
-        before: &[Condition],
-    ) -> [Condition; 4] {
-        let places = served_on(&served.entrances(listener));
-        let state = |kind: &str, problem: Option<&Problem>, message: &str| match problem {
-            None => self.condition(kind, true, kind, message, generation, before),
-            Some(Problem { reason, message }) => {
-                self.condition(kind, false, reason, message, generation, before)
-            }
-        };
-        let invalid = |message: &str| Problem { reason: "Invalid", message: message.to_owned() };
-        let unprogrammed =
-            match (&listener.conflict, listener.refused.as_ref().or(listener.unresolved.as_ref())) {
-                _ if listener.is_programmed() && served.refused.is_none() => None,
-                (Some(conflict), _) => Some(conflict.clone()),
-                (None, Some(problem)) => Some(invalid(&problem.message)),
-                (None, None) => Some(invalid("the gateway is not accepted")),
-            };
-        let conflicted = match &listener.conflict {
-            Some(conflict) => {
-                self.condition("Conflicted", true, conflict.reason, &conflict.message, generation, before)
-            }
-            None => self.condition("Conflicted", false, "NoConflicts", "", generation, before),
-        };
-        [
-            state("Accepted", listener.refused.as_ref(), &places),
-            state("Programmed", unprogrammed.as_ref(), &places),
-            state("ResolvedRefs", listener.unresolved.as_ref(), ""),
-            conflicted,
-        ]
     }
 
     /// Computes this controller's entries, and keeps the entries of other controllers.
@@ -309,35 +321,32 @@ impl Reporter<'_> {
         let old = route.status.as_ref().map_or(&[][..], |status| &status.parents);
         let mut parents: Vec<_> =
             old.iter().filter(|parent| parent.controller_name != CONTROLLER_NAME).cloned().collect();
-        let generation = route.metadata.generation;
         let unsupported = &resolved.parsed.unsupported;
-        let unresolved = unresolved(self.observed, route);
+        let unresolved = unresolved(self.observed, route)
+            .pop_first()
+            .map(|(reason, messages)| Problem { reason, message: messages.join("; ") });
         for (parent, attachment) in route.spec.parent_refs.iter().zip(&resolved.attachments) {
-            let (accepted, reason, message) = match attachment {
+            let refused = match attachment {
                 Attachment::Foreign => continue,
-                Attachment::Refused(reason, message) => (false, *reason, message.clone()),
-                Attachment::Attached(_) if !unsupported.is_empty() => (
-                    false,
-                    "UnsupportedValue",
-                    format!("this gateway does not support {}", unsupported.join(", ")),
-                ),
-                Attachment::Attached(_) => (true, "Accepted", String::new()),
+                Attachment::Refused(problem) => Some(problem.clone()),
+                Attachment::Attached(_) if !unsupported.is_empty() => Some(Problem {
+                    reason: "UnsupportedValue",
+                    message: format!("this gateway does not support {}", unsupported.join(", ")),
+                }),
+                Attachment::Attached(_) => None,
             };
             let before =
                 old.iter().find(|old| old.controller_name == CONTROLLER_NAME && old.parent_ref == *parent);
             let before = before.map_or(&[][..], |status| &status.conditions);
-            let resolved = match unresolved.first_key_value() {
-                None => self.condition("ResolvedRefs", true, "ResolvedRefs", "", generation, before),
-                Some((reason, messages)) => {
-                    self.condition("ResolvedRefs", false, reason, &messages.join("; "), generation, before)
-                }
-            };
-            let conditions =
-                [self.condition("Accepted", accepted, reason, &message, generation, before), resolved];
+            let all = self.conditions(route.metadata.generation, before);
+            let conditions = [
+                all.state("Accepted", refused.as_ref(), ""),
+                all.state("ResolvedRefs", unresolved.as_ref(), ""),
+            ];
             parents.push(RouteParentStatus {
                 parent_ref: parent.clone(),
                 controller_name: CONTROLLER_NAME.into(),
-                conditions: merged(before, conditions),
+                conditions: all.merged(conditions),
             });
         }
         parents
@@ -348,7 +357,6 @@ impl Reporter<'_> {
         let old = policy.status.as_ref().map_or(&[][..], |status| &status.ancestors);
         let mut ancestors: Vec<_> =
             old.iter().filter(|ancestor| ancestor.controller_name != CONTROLLER_NAME).cloned().collect();
-        let generation = policy.metadata.generation;
         let leads_here = |route: &HTTPRoute| {
             let namespace = Namespace::of(&route.metadata);
             let mut references = route.spec.rules.iter().flat_map(|rule| &rule.backend_refs);
@@ -370,21 +378,14 @@ impl Reporter<'_> {
                 .iter()
                 .find(|old| old.controller_name == CONTROLLER_NAME && old.ancestor_ref == ancestor_ref);
             let before = before.map_or(&[][..], |status| &status.conditions);
-            let (accepted, reason, message) = match &problem {
-                None => (true, "Accepted", ""),
-                Some(problem) => (false, problem.refused.reason, problem.refused.message.as_str()),
-            };
-            let (resolves, why, text) = match problem.as_ref().and_then(|problem| problem.unresolved.as_ref())
-            {
-                None => (true, "ResolvedRefs", ""),
-                Some(problem) => (false, problem.reason, problem.message.as_str()),
-            };
+            let all = self.conditions(policy.metadata.generation, before);
+            let unresolved = problem.as_ref().and_then(|problem| problem.unresolved.as_ref());
             let conditions = [
-                self.condition("Accepted", accepted, reason, message, generation, before),
-                self.condition("ResolvedRefs", resolves, why, text, generation, before),
+                all.state("Accepted", problem.as_ref().map(|problem| &problem.refused), ""),
+                all.state("ResolvedRefs", unresolved, ""),
             ];
             ancestors.push(PolicyAncestorStatus {
-                conditions: merged(before, conditions),
+                conditions: all.merged(conditions),
                 ancestor_ref,
                 controller_name: CONTROLLER_NAME.into(),
             });
@@ -397,7 +398,6 @@ impl Reporter<'_> {
         let old = pool.status.as_ref().map_or(&[][..], |status| &status.parents);
         let mut parents: Vec<_> =
             old.iter().filter(|parent| parent.controller_name != CONTROLLER_NAME).cloned().collect();
-        let generation = pool.metadata.generation;
         let leads_here = |route: &HTTPRoute| {
             route.metadata.namespace == pool.metadata.namespace
                 && route.spec.rules.iter().flat_map(|rule| &rule.backend_refs).any(|reference| {
@@ -415,15 +415,13 @@ impl Reporter<'_> {
             let before =
                 old.iter().find(|old| old.controller_name == CONTROLLER_NAME && old.parent_ref == parent_ref);
             let before = before.map_or(&[][..], |status| &status.conditions);
-            let resolved = match picker_missing(self.observed, pool, *picks) {
-                None => self.condition("ResolvedRefs", true, "ResolvedRefs", "", generation, before),
-                Some(message) => {
-                    self.condition("ResolvedRefs", false, "InvalidExtensionRef", &message, generation, before)
-                }
-            };
-            let conditions = [self.condition("Accepted", true, "Accepted", "", generation, before), resolved];
+            let all = self.conditions(pool.metadata.generation, before);
+            let missing = picker_missing(self.observed, pool, *picks)
+                .map(|message| Problem { reason: "InvalidExtensionRef", message });
+            let conditions =
+                [all.state("Accepted", None, ""), all.state("ResolvedRefs", missing.as_ref(), "")];
             parents.push(PoolParentStatus {
-                conditions: merged(before, conditions),
+                conditions: all.merged(conditions),
                 parent_ref,
                 controller_name: CONTROLLER_NAME.into(),
             });
@@ -438,28 +436,28 @@ impl Reporter<'_> {
         let gateways = listeners.map(|attached| &self.resolved.gateways[attached.gateway]);
         gateways.map(|gateway| (&gateway.key, gateway)).collect::<BTreeMap<_, _>>().into_values()
     }
+}
 
-    fn condition(
-        &self,
-        kind: &str,
-        status: bool,
-        reason: &str,
-        message: &str,
-        generation: Option<i64>,
-        before: &[Condition],
-    ) -> Condition {
-        let status = if status { "True" } else { "False" };
-        let unchanged = before.iter().find(|old| old.type_ == kind && old.status == status);
-        Condition {
-            type_: kind.into(),
-            status: status.into(),
-            reason: reason.into(),
-            message: message.into(),
-            observed_generation: generation,
-            last_transition_time: unchanged
-                .map_or_else(|| self.now.clone(), |old| old.last_transition_time.clone()),
-        }
-    }
+fn of_listener(served: &ServedGateway, listener: &Listener, all: &Conditions<'_>) -> [Condition; 4] {
+    let places = served_on(&served.entrances(listener));
+    let invalid = |message: &str| Problem { reason: "Invalid", message: message.to_owned() };
+    let unprogrammed = match (&listener.conflict, listener.refused.as_ref().or(listener.unresolved.as_ref()))
+    {
+        _ if listener.is_programmed() && served.refused.is_none() => None,
+        (Some(conflict), _) => Some(conflict.clone()),
+        (None, Some(problem)) => Some(invalid(&problem.message)),
+        (None, None) => Some(invalid("the gateway is not accepted")),
+    };
+    let conflicted = match &listener.conflict {
+        Some(conflict) => all.condition("Conflicted", true, conflict.reason, &conflict.message),
+        None => all.condition("Conflicted", false, "NoConflicts", ""),
+    };
+    [
+        all.state("Accepted", listener.refused.as_ref(), &places),
+        all.state("Programmed", unprogrammed.as_ref(), &places),
+        all.state("ResolvedRefs", listener.unresolved.as_ref(), ""),
+        conflicted,
+    ]
 }
 
 fn served_on(entrances: &[String]) -> String {
@@ -469,14 +467,4 @@ fn served_on(entrances: &[String]) -> String {
 /// Whether a Gateway serves at least one listener of a set.
 fn accepts_set(served: &ServedGateway, set: &ServedSet) -> bool {
     set.allowed && served.listeners_of(Some(&set.key)).any(Listener::is_programmed)
-}
-
-/// Merges conditions. Conditions whose types this controller does not set are kept. The others are replaced, including the
-/// API server's `Unknown` placeholders.
-fn merged(before: &[Condition], ours: impl IntoIterator<Item = Condition>) -> Vec<Condition> {
-    let ours: Vec<_> = ours.into_iter().collect();
-    let others = before.iter().filter(|old| ours.iter().all(|new| new.type_ != old.type_)).cloned();
-    let mut all: Vec<_> = others.collect();
-    all.extend(ours);
-    all
 }

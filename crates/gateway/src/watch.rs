@@ -2,41 +2,30 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    future,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 
-use futures::{StreamExt, stream::BoxStream};
 use k8s_openapi::api::{
     apps::v1::Deployment,
-    autoscaling::v2::HorizontalPodAutoscaler,
-    core::v1::{ConfigMap, Namespace, Pod, Secret, Service},
-    discovery::v1::EndpointSlice,
+    core::v1::{ConfigMap, Pod, Secret},
 };
-use kube::{
-    Client, Resource,
-    runtime::{reflector, reflector::Store, watcher},
-};
+use kube::{Client, runtime::reflector::Store};
 use longboat_api::{
-    annotations::LAST_APPLIED,
-    foreign::{
-        backendtlspolicy::BackendTLSPolicy, gateway::Gateway, gatewayclass::GatewayClass,
-        httproute::HTTPRoute, inferencepool::InferencePool, leaderworkerset::LeaderWorkerSet,
-        listenerset::ListenerSet, referencegrant::ReferenceGrant, scaledobject::ScaledObject,
-    },
+    foreign::{gateway::Gateway, httproute::HTTPRoute, leaderworkerset::LeaderWorkerSet},
     v1alpha2::LLMInferenceService,
 };
 use longboat_key::Key;
-use longboat_watch::{Decode, Events, Selection, has_code, text_of_watch};
+use longboat_watch::{Events, Selection};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
-    Picking, RoutingInputs, keys, observed::only_tls_probes, picking, references::References,
+    Picking, RoutingInputs, keys,
+    observed::only_tls_probes,
+    picking,
+    references::References,
     secret_namespaces::SecretNamespaces,
+    source::{Source, Watchable},
 };
 
 /// How long to collect changes. They come in bursts (a rollout changes pods, slices and routes at once), and one computation
@@ -66,60 +55,30 @@ pub(crate) enum Scope {
 /// The watches of a process.
 pub(crate) struct Watcher {
     stores: Stores,
-    source: Source,
-    wake: mpsc::Receiver<()>,
-}
-
-/// Starts watches, and knows which have not delivered yet.
-#[derive(Clone)]
-pub(crate) struct Source {
-    client: Client,
-    /// The capacity is one: a pending signal also covers later changes.
-    changed: mpsc::Sender<()>,
-    /// The number of watches whose first list has not arrived.
-    pending: Arc<AtomicUsize>,
-}
-
-/// What an event of a watch means, without its object: all kinds share what follows from it.
-enum Progress {
-    /// A list is arriving.
-    Listing,
-    /// A list is complete.
-    Listed,
-    Changed,
-}
-
-/// A watch whose first list has not arrived.
-struct FirstList(Source);
-
-struct Stores {
-    classes: Store<GatewayClass>,
-    gateways: Store<Gateway>,
-    routes: Store<HTTPRoute>,
-    pools: Store<InferencePool>,
-    namespaces: Store<Namespace>,
-    services: Store<Service>,
-    slices: Store<EndpointSlice>,
-    pods: Store<Pod>,
-    inference: Store<LLMInferenceService>,
-    listener_sets: Store<ListenerSet>,
-    grants: Store<ReferenceGrant>,
-    api_keys: Vec<Store<Secret>>,
-    tls_policies: Store<BackendTLSPolicy>,
-    deployments: Store<Deployment>,
-    leader_worker_sets: Store<LeaderWorkerSet>,
-    autoscalers: Store<HorizontalPodAutoscaler>,
-    scaled_objects: Store<ScaledObject>,
     secrets: ByName<Secret>,
     config_maps: ByName<ConfigMap>,
     /// The copies of API keys that the controller has made. Only pods read them.
     key_copies: Option<ByName<Secret>>,
+    source: Source,
+    wake: mpsc::Receiver<()>,
+}
+
+/// The list of a kind among the inputs.
+type List<K> = fn(&mut RoutingInputs) -> &mut Vec<Arc<K>>;
+
+/// Adds the objects that a watch has found.
+type Found = Box<dyn Fn(&mut RoutingInputs) + Send + Sync>;
+
+/// What the watches have found.
+#[derive(Default)]
+struct Stores {
+    found: Vec<Found>,
     /// Ends the watches.
-    _tasks: JoinSet<()>,
+    tasks: JoinSet<()>,
 }
 
 /// Watches of single objects. The rights of a process can be limited to them.
-struct ByName<K: Resource<DynamicType = ()> + Clone + 'static> {
+struct ByName<K: Watchable> {
     /// What the objects must have besides their name: the end of a field selector.
     selector: &'static str,
     /// Removes what nobody reads, before an object is stored.
@@ -131,9 +90,15 @@ struct ByName<K: Resource<DynamicType = ()> + Clone + 'static> {
 
 impl Watcher {
     pub(crate) fn start(client: &Client, scope: &Scope) -> Self {
-        let (changed, wake) = mpsc::channel(1);
-        let source = Source { client: client.clone(), changed, pending: Arc::default() };
-        Self { stores: Stores::watch(&source, scope), source, wake }
+        let (source, wake) = Source::new(client);
+        Self {
+            stores: Stores::watch(&source, scope),
+            secrets: ByName::new(CERTIFICATE, trim_certificate),
+            config_maps: ByName::new("", |_| {}),
+            key_copies: matches!(scope, Scope::Pod(..)).then(|| ByName::new("", |_| {})),
+            source,
+            wake,
+        }
     }
 
     /// Starts watches whose changes wake this watcher.
@@ -153,153 +118,34 @@ impl Watcher {
             if self.source.waits() {
                 continue;
             }
-            let observed = self.stores.observed();
+            let observed = self.observed();
             let mut references = References::new(&observed);
             references.config_maps.extend(more(&observed));
-            self.stores.secrets.follow(&self.source, &references.secrets);
-            self.stores.config_maps.follow(&self.source, &references.config_maps);
-            if let Some(copies) = &mut self.stores.key_copies {
+            self.secrets.follow(&self.source, &references.secrets);
+            self.config_maps.follow(&self.source, &references.config_maps);
+            if let Some(copies) = &mut self.key_copies {
                 copies.follow(&self.source, &references.api_keys);
             }
             if !self.source.waits() {
-                return Some(self.stores.observed());
+                return Some(self.observed());
             }
         }
     }
-}
 
-// === impl Source ===
-
-impl Source {
-    fn waits(&self) -> bool {
-        self.pending.load(Ordering::Acquire) > 0
-    }
-
-    /// Wakes the watcher, as a change would.
-    pub(crate) fn wake(&self) {
-        // If the channel is full, the watcher wakes anyway.
-        let _ = self.changed.try_send(());
-    }
-
-    /// Wakes the watcher after a while. The task ends with the watcher.
-    pub(crate) fn wake_after(&self, delay: Duration) {
-        let source = self.clone();
-        tokio::spawn(async move {
-            tokio::select! {
-                () = tokio::time::sleep(delay) => source.wake(),
-                () = source.changed.closed() => {}
-            }
-        });
-    }
-
-    /// Watches objects, without the parts that `trim` removes.
-    pub(crate) fn watch<K>(
-        &self,
-        selection: &Selection,
-        tasks: &mut JoinSet<()>,
-        trim: fn(&mut K),
-    ) -> Store<K>
-    where
-        K: Resource<DynamicType = ()> + Clone + Decode + Send + Sync + 'static,
-    {
-        self.reflect(longboat_watch::decoded(&self.client, selection), tasks, trim, usize::MAX)
-    }
-
-    /// Keeps the objects of a watch, without the parts that `trim` removes before they are stored.
-    fn reflect<K>(
-        &self,
-        events: Events<K>,
-        tasks: &mut JoinSet<()>,
-        trim: fn(&mut K),
-        max_failures: usize,
-    ) -> Store<K>
-    where
-        K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
-    {
-        let (reader, mut writer) = reflector::store();
-        let mut store = move |event: watcher::Event<K>| {
-            let event = event.modify(|object| {
-                let metadata = object.meta_mut();
-                metadata.managed_fields = None;
-                if let Some(annotations) = &mut metadata.annotations {
-                    annotations.remove(LAST_APPLIED);
-                }
-                trim(object);
-            });
-            writer.apply_watcher_event(&event);
-            Progress::of(&event)
+    fn observed(&self) -> RoutingInputs {
+        let copies = self.key_copies.iter().flat_map(ByName::state);
+        let mut all = RoutingInputs {
+            secrets: self.secrets.state(),
+            config_maps: self.config_maps.state(),
+            api_keys: copies.flat_map(|copy| keys::copied_secrets(&copy)).collect(),
+            ..RoutingInputs::default()
         };
-        let progress = events.map(move |event| event.map(&mut store)).boxed();
-        tasks.spawn(self.clone().follow(std::any::type_name::<K>(), progress, max_failures));
-        reader
-    }
-
-    fn first_list(&self) -> FirstList {
-        self.pending.fetch_add(1, Ordering::AcqRel);
-        FirstList(self.clone())
-    }
-
-    /// Signals the changes of a watch. Must be called before the task starts, so that the watch counts from now on.
-    fn follow(
-        self,
-        kind: &'static str,
-        progress: BoxStream<'static, watcher::Result<Progress>>,
-        max_failures: usize,
-    ) -> impl Future<Output = ()> + Send {
-        let mut first = Some(self.first_list());
-        let mut failures = 0;
-        progress.for_each(move |progress| {
-            match progress {
-                // A new list is only signalled when it is complete. Otherwise the process would see a partial cluster.
-                Ok(Progress::Listing) => {}
-                Ok(Progress::Listed) => {
-                    drop(first.take());
-                    self.wake();
-                }
-                Ok(Progress::Changed) => self.wake(),
-                Err(error) => {
-                    tracing::debug!(error = %text_of_watch(&error), kind, "Restarting a watch that failed.");
-                    failures += 1;
-                    // A cluster may lack optional kinds.
-                    if is_absent(&error) || failures >= max_failures {
-                        drop(first.take());
-                    }
-                }
-            }
-            future::ready(())
-        })
-    }
-}
-
-// === impl Progress ===
-
-impl Progress {
-    fn of<K>(event: &watcher::Event<K>) -> Self {
-        match event {
-            watcher::Event::Init | watcher::Event::InitApply(_) => Self::Listing,
-            watcher::Event::InitDone => Self::Listed,
-            watcher::Event::Apply(_) | watcher::Event::Delete(_) => Self::Changed,
-        }
-    }
-}
-
-fn is_absent(error: &watcher::Error) -> bool {
-    matches!(error, watcher::Error::InitialListFailed(error) if has_code(error, 404))
-}
-
-impl Drop for FirstList {
-    fn drop(&mut self) {
-        self.0.pending.fetch_sub(1, Ordering::AcqRel);
-        self.0.wake();
+        self.stores.found.iter().for_each(|add| add(&mut all));
+        all
     }
 }
 
 // === impl Stores ===
-
-/// A store of a kind that is not watched.
-fn nothing<K: Resource<DynamicType = ()> + Clone + 'static>() -> Store<K> {
-    reflector::store().0
-}
 
 /// Removes what routing does not read. A cluster may have thousands of pods.
 fn trim_pod(pod: &mut Pod) {
@@ -369,36 +215,32 @@ fn trim_group(set: &mut LeaderWorkerSet) {
 
 impl Stores {
     fn watch(source: &Source, scope: &Scope) -> Self {
-        let mut tasks = JoinSet::new();
-        macro_rules! all {
-            ($kind:ty, $trim:expr) => {
-                source.watch::<$kind>(&Selection::of::<$kind>(), &mut tasks, $trim)
-            };
-            ($kind:ty) => {
-                all!($kind, |_| {})
-            };
-        }
+        let mut all = Self::default();
+        all.every(source, |inputs| &mut inputs.classes);
+        all.every(source, |inputs| &mut inputs.pools);
+        all.every(source, |inputs| &mut inputs.namespaces);
+        all.every(source, |inputs| &mut inputs.services);
+        all.every(source, |inputs| &mut inputs.listener_sets);
+        all.every(source, |inputs| &mut inputs.grants);
+        all.every(source, |inputs| &mut inputs.tls_policies);
         let gateways = match scope {
             Scope::Machine | Scope::Manager(_) => Selection::of::<Gateway>(),
             Scope::Pod(own, _) => Selection::of::<Gateway>()
                 .within(Some(own.namespace.as_deref()))
                 .fields(format!("metadata.name={}", own.name)),
         };
-        let serves = !matches!(scope, Scope::Manager(_));
-        let inference = match scope {
-            Scope::Machine => all!(LLMInferenceService),
+        all.selected(source, &gateways, |_| {}, |inputs| &mut inputs.gateways);
+        let trim = if matches!(scope, Scope::Pod(..)) { trim_served_route } else { trim_route };
+        all.trimmed(source, trim, |inputs| &mut inputs.routes);
+        match scope {
+            Scope::Machine => all.every(source, |inputs| &mut inputs.inference),
             // Only their annotations count. A newer release may have written a spec that this build cannot read, and a service
             // that asks for API keys must not be overlooked for that.
             Scope::Pod(..) | Scope::Manager(_) => {
-                let selection = Selection::of::<LLMInferenceService>();
-                source.reflect(
-                    longboat_watch::metadata(&source.client, selection),
-                    &mut tasks,
-                    |_| {},
-                    usize::MAX,
-                )
+                let events = longboat_watch::metadata(&source.client, Selection::of::<LLMInferenceService>());
+                all.add(source, events, |_| {}, |inputs| &mut inputs.inference);
             }
-        };
+        }
         let key_namespaces = match scope {
             Scope::Machine => vec![None],
             Scope::Manager(namespaces) => namespaces.scopes(),
@@ -406,75 +248,55 @@ impl Stores {
             Scope::Pod(..) => Vec::new(),
         };
         let keys = Selection::of::<Secret>().labelled(format!("{}=true", keys::LABEL));
-        // Hashed before the Secret is stored, so that memory has no key.
-        let mut keys_in =
-            |namespace| source.watch(&keys.clone().within(namespace), &mut tasks, keys::hash_keys);
-        let api_keys = key_namespaces.into_iter().map(&mut keys_in).collect();
-        Self {
-            classes: all!(GatewayClass),
-            gateways: source.watch(&gateways, &mut tasks, |_| {}),
-            routes: match scope {
-                Scope::Pod(..) => all!(HTTPRoute, trim_served_route),
-                Scope::Machine | Scope::Manager(_) => all!(HTTPRoute, trim_route),
-            },
-            pools: all!(InferencePool),
-            namespaces: all!(Namespace),
-            services: all!(Service),
-            slices: if serves { all!(EndpointSlice) } else { nothing() },
-            pods: if serves { all!(Pod, trim_pod) } else { nothing() },
-            inference,
-            listener_sets: all!(ListenerSet),
-            grants: all!(ReferenceGrant),
-            api_keys,
-            tls_policies: all!(BackendTLSPolicy),
-            deployments: match scope {
-                Scope::Pod(_, Picking::Gateway) => all!(Deployment, trim_picker),
-                Scope::Pod(_, Picking::Pods) | Scope::Machine => all!(Deployment, trim_deployment),
-                Scope::Manager(_) => nothing(),
-            },
-            leader_worker_sets: if serves { all!(LeaderWorkerSet, trim_group) } else { nothing() },
-            autoscalers: if serves { all!(HorizontalPodAutoscaler) } else { nothing() },
-            scaled_objects: if serves { all!(ScaledObject) } else { nothing() },
-            secrets: ByName::new(CERTIFICATE, trim_certificate),
-            config_maps: ByName::new("", |_| {}),
-            key_copies: matches!(scope, Scope::Pod(..)).then(|| ByName::new("", |_| {})),
-            _tasks: tasks,
+        for namespace in key_namespaces {
+            // Hashed before the Secret is stored, so that memory has no key.
+            all.selected(source, &keys.clone().within(namespace), keys::hash_keys, |inputs| {
+                &mut inputs.api_keys
+            });
         }
+        let trim = match scope {
+            Scope::Manager(_) => return all,
+            Scope::Pod(_, Picking::Gateway) => trim_picker,
+            Scope::Pod(_, Picking::Pods) | Scope::Machine => trim_deployment,
+        };
+        all.trimmed(source, trim, |inputs| &mut inputs.deployments);
+        all.every(source, |inputs| &mut inputs.slices);
+        all.trimmed(source, trim_pod, |inputs| &mut inputs.pods);
+        all.trimmed(source, trim_group, |inputs| &mut inputs.leader_worker_sets);
+        all.every(source, |inputs| &mut inputs.autoscalers);
+        all.every(source, |inputs| &mut inputs.scaled_objects);
+        all
     }
 
-    fn observed(&self) -> RoutingInputs {
-        let copies = self.key_copies.iter().flat_map(ByName::state);
-        let from_copies = copies.flat_map(|copy| keys::copied_secrets(&copy));
-        RoutingInputs {
-            classes: self.classes.state(),
-            gateways: self.gateways.state(),
-            routes: self.routes.state(),
-            pools: self.pools.state(),
-            namespaces: self.namespaces.state(),
-            services: self.services.state(),
-            slices: self.slices.state(),
-            pods: self.pods.state(),
-            inference: self.inference.state(),
-            listener_sets: self.listener_sets.state(),
-            grants: self.grants.state(),
-            secrets: self.secrets.state(),
-            api_keys: self.api_keys.iter().flat_map(Store::state).chain(from_copies).collect(),
-            tls_policies: self.tls_policies.state(),
-            config_maps: self.config_maps.state(),
-            deployments: self.deployments.state(),
-            leader_worker_sets: self.leader_worker_sets.state(),
-            autoscalers: self.autoscalers.state(),
-            scaled_objects: self.scaled_objects.state(),
-        }
+    /// Watches all objects of a kind.
+    fn every<K: Watchable>(&mut self, source: &Source, list: List<K>) {
+        self.trimmed(source, |_| {}, list);
+    }
+
+    /// The same, without the parts that `trim` removes.
+    fn trimmed<K: Watchable>(&mut self, source: &Source, trim: fn(&mut K), list: List<K>) {
+        self.selected(source, &Selection::of::<K>(), trim, list);
+    }
+
+    fn selected<K: Watchable>(
+        &mut self,
+        source: &Source,
+        selection: &Selection,
+        trim: fn(&mut K),
+        list: List<K>,
+    ) {
+        self.add(source, longboat_watch::decoded(&source.client, selection), trim, list);
+    }
+
+    fn add<K: Watchable>(&mut self, source: &Source, events: Events<K>, trim: fn(&mut K), list: List<K>) {
+        let store = source.reflect(events, &mut self.tasks, trim, usize::MAX);
+        self.found.push(Box::new(move |inputs| list(inputs).extend(store.state())));
     }
 }
 
 // === impl ByName ===
 
-impl<K> ByName<K>
-where
-    K: Resource<DynamicType = ()> + Clone + Decode + Send + Sync + 'static,
-{
+impl<K: Watchable> ByName<K> {
     fn new(selector: &'static str, trim: fn(&mut K)) -> Self {
         Self { selector, trim, open: BTreeMap::new() }
     }

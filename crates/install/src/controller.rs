@@ -39,10 +39,16 @@ pub(crate) fn deployment(namespace: &str, values: &Values) -> Value {
             },
         },
     });
-    let pod = &mut object["spec"]["template"]["spec"];
+    place_pods(&mut object, values);
+    object
+}
+
+/// Sets where the pods of a Deployment run, and how their image is pulled.
+pub(crate) fn place_pods(deployment: &mut Value, values: &Values) {
+    let pod = &mut deployment["spec"]["template"]["spec"];
     if !values.image_pull_secrets.is_empty() {
-        pod["imagePullSecrets"] =
-            values.image_pull_secrets.iter().map(|name| json!({"name": name})).collect();
+        let secrets = values.image_pull_secrets.iter().map(|name| json!({"name": name}));
+        pod["imagePullSecrets"] = secrets.collect();
     }
     if !values.node_selector.is_empty() {
         pod["nodeSelector"] = json!(values.node_selector);
@@ -50,7 +56,6 @@ pub(crate) fn deployment(namespace: &str, values: &Values) -> Value {
     if !values.tolerations.is_empty() {
         pod["tolerations"] = json!(values.tolerations);
     }
-    object
 }
 
 fn pod(values: &Values) -> Value {

@@ -1,9 +1,9 @@
 //! The picker that pools share. Its objects are written by hand, in `deploy/picker`.
 
-use longboat_api::{labels::NAMESPACE_NAME, names::DEFAULT_SYSTEM_NAMESPACE};
+use longboat_api::labels::NAMESPACE_NAME;
 use serde_json::{Value, json};
 
-use crate::{Values, metadata::label};
+use crate::{Values, controller::place_pods, metadata::placed};
 
 const OBJECTS: &str = include_str!("../../../deploy/picker/picker.yaml");
 
@@ -13,15 +13,8 @@ const OBJECTS: &str = include_str!("../../../deploy/picker/picker.yaml");
 ///
 /// If the file does not parse. A test ensures that it does.
 pub fn objects(namespace: &str, values: &Values) -> Result<Vec<Value>, serde_saphyr::Error> {
-    let mut all: Vec<Value> = serde_saphyr::from_multiple(OBJECTS)?;
+    let mut all = placed(OBJECTS, namespace)?;
     for object in &mut all {
-        label(object);
-        if object["metadata"]["namespace"] == DEFAULT_SYSTEM_NAMESPACE {
-            object["metadata"]["namespace"] = namespace.into();
-        }
-        for subject in object.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten() {
-            subject["namespace"] = namespace.into();
-        }
         if object["kind"] == "NetworkPolicy"
             && let Some(clients) = clients(values)
         {
@@ -29,19 +22,10 @@ pub fn objects(namespace: &str, values: &Values) -> Result<Vec<Value>, serde_sap
         }
         if object["kind"] == "Deployment" {
             object["spec"]["replicas"] = values.shared_picker.replicas.into();
-            let pod = &mut object["spec"]["template"]["spec"];
-            pod["containers"][0]["image"] = values.image.as_str().into();
-            pod["containers"][0]["imagePullPolicy"] = json!(values.image_pull_policy);
-            if !values.image_pull_secrets.is_empty() {
-                let secrets = values.image_pull_secrets.iter().map(|name| json!({"name": name}));
-                pod["imagePullSecrets"] = secrets.collect();
-            }
-            if !values.node_selector.is_empty() {
-                pod["nodeSelector"] = json!(values.node_selector);
-            }
-            if !values.tolerations.is_empty() {
-                pod["tolerations"] = json!(values.tolerations);
-            }
+            let container = &mut object["spec"]["template"]["spec"]["containers"][0];
+            container["image"] = values.image.as_str().into();
+            container["imagePullPolicy"] = json!(values.image_pull_policy);
+            place_pods(object, values);
         }
     }
     Ok(all)

@@ -1,10 +1,9 @@
 //! The rights of the controller, which are written by hand: `deploy/rbac` for the whole cluster, `deploy/rbac-namespaced` for
 //! some namespaces, `deploy/rbac-secrets` for the Secrets of some namespaces.
 
-use longboat_api::names::DEFAULT_SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
 
-use crate::{Values, metadata::label, names::CONTROLLER};
+use crate::{Values, metadata::placed};
 
 /// The files of `deploy/rbac`: name and content.
 pub(crate) const FILES: [(&str, &str); 6] = [
@@ -40,52 +39,39 @@ pub(crate) fn objects(namespace: &str, values: &Values) -> Result<Vec<Value>, se
     let mut all = Vec::new();
     let narrow = !values.watch_namespaces.is_empty();
     for (_, text) in FILES {
-        let documents: Vec<Value> = serde_saphyr::from_multiple(text)?;
         let is_wide =
             |object: &Value| object["kind"].as_str().is_some_and(|kind| kind.starts_with("ClusterRole"));
         let is_all_secrets =
             |object: &Value| object["kind"] == ALL_SECRETS.0 && object["metadata"]["name"] == ALL_SECRETS.1;
-        all.extend(documents.into_iter().filter(|object| {
+        all.extend(placed(text, namespace)?.into_iter().filter(|object| {
             !(narrow && is_wide(object)) && (values.secret_namespaces.is_empty() || !is_all_secrets(object))
         }));
     }
     if narrow {
-        all.extend(serde_saphyr::from_multiple::<Value>(PLATFORM)?);
-        for watched in &values.watch_namespaces {
-            for mut object in serde_saphyr::from_multiple::<Value>(WATCHED)? {
-                object["metadata"]["namespace"] = watched.as_str().into();
-                all.push(object);
-            }
-        }
+        all.extend(placed(PLATFORM, namespace)?);
+        all.extend(in_each(&values.watch_namespaces, &placed(WATCHED, namespace)?));
     }
     if !values.secret_namespaces.is_empty() {
         // With cert-manager, the controller does not store its own CA.
         if !values.cert_manager {
-            all.extend(serde_saphyr::from_multiple::<Value>(WEBHOOK_CA)?);
+            all.extend(placed(WEBHOOK_CA, namespace)?);
         }
-        for open in &values.secret_namespaces {
-            for mut object in serde_saphyr::from_multiple::<Value>(SECRETS)? {
-                object["metadata"]["namespace"] = open.as_str().into();
-                all.push(object);
-            }
-        }
+        all.extend(in_each(&values.secret_namespaces, &placed(SECRETS, namespace)?));
     }
     if values.gateway.enabled {
-        all.extend(serde_saphyr::from_multiple::<Value>(GATEWAY)?);
-    }
-    for object in &mut all {
-        label(object);
-        // Objects in the default namespace of the platform move to the chosen namespace.
-        if object["metadata"]["namespace"] == DEFAULT_SYSTEM_NAMESPACE {
-            object["metadata"]["namespace"] = namespace.into();
-        }
-        for subject in object.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten() {
-            if subject["name"] == CONTROLLER {
-                subject["namespace"] = namespace.into();
-            }
-        }
+        all.extend(placed(GATEWAY, namespace)?);
     }
     Ok(all)
+}
+
+/// Returns the objects in each of these namespaces.
+fn in_each(namespaces: &[String], objects: &[Value]) -> impl Iterator<Item = Value> {
+    namespaces.iter().flat_map(move |namespace| {
+        objects.iter().cloned().map(move |mut object| {
+            object["metadata"]["namespace"] = namespace.as_str().into();
+            object
+        })
+    })
 }
 
 /// The kustomization of `deploy/rbac`.
@@ -144,11 +130,13 @@ mod tests {
 
     #[test]
     fn rights_in_namespaces_are_roles_in_each_and_nothing_for_the_whole_cluster() {
-        let values = Values { watch_namespaces: vec!["a".to_owned(), "b".to_owned()], ..Values::default() };
+        let values =
+            Values { watch_namespaces: vec!["a".to_owned(), "kserve".to_owned()], ..Values::default() };
         let objects = objects("platform", &values).unwrap();
         for (namespace, name) in [
             ("a", "llmisvc-manager-role"),
-            ("b", "llmisvc-manager-role"),
+            // Also if it is the usual namespace of the platform.
+            ("kserve", "llmisvc-manager-role"),
             ("platform", "llmisvc-platform-role"),
         ] {
             let role = objects.iter().find(|object| {

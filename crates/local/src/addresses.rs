@@ -5,8 +5,6 @@ use std::{
     ops::RangeInclusive,
 };
 
-use longboat_node::AddressRange;
-
 /// The most clusters on one machine.
 const MAX_CLUSTERS: u8 = 32;
 
@@ -32,10 +30,9 @@ impl Block {
     }
 
     /// Returns the addresses of pods.
-    pub(crate) fn pods(&self) -> AddressRange {
+    pub(crate) fn pods(&self) -> RangeInclusive<Ipv4Addr> {
         let octet = 64 + self.index;
-        let range = AddressRange::new(Ipv4Addr::new(127, octet, 0, 1), Ipv4Addr::new(127, octet, 254, 255));
-        range.unwrap_or_default()
+        Ipv4Addr::new(127, octet, 0, 1)..=Ipv4Addr::new(127, octet, 254, 255)
     }
 
     /// Returns the addresses of Gateways.

@@ -73,44 +73,31 @@ impl fmt::Display for AppliedDocument {
 
 /// Why an object was not written.
 #[derive(Debug, thiserror::Error)]
-pub enum ApplyError {
-    /// The API server refused the object.
-    #[error("{}{object}: {}", place(origin.as_deref()), refusal(answer))]
-    Refused {
-        /// File, line and column, for the user's own objects.
-        origin: Option<String>,
-        /// Kind and name.
-        object: String,
-        /// The server's error, which is part of the message.
-        answer: Box<kube::Error>,
-    },
-    /// The server has no such kind.
-    #[error(
-        "{}{object}: the local API server does not serve kind `{kind}` in `{api_version}`", place(origin.as_deref()))]
-    UnknownKind {
-        /// File, line and column.
-        origin: Option<String>,
-        /// Kind and name.
-        object: String,
-        /// The kind.
-        kind: String,
-        /// The group and version.
-        api_version: String,
-    },
-    /// The object has fields that its kind does not have.
-    #[error("{}{object}: {}", place(origin.as_deref()), unknown_sentence(fields))]
-    UnknownFields {
-        /// File, line and column.
-        origin: Option<String>,
-        /// Kind and name.
-        object: String,
-        /// The unknown fields, each with the most similar known name.
-        fields: Vec<(String, Option<String>)>,
-    },
+#[error("{}{object}: {problem}", origin.as_deref().map(|origin| format!("{origin}: ")).unwrap_or_default())]
+pub struct ApplyError {
+    /// File, line and column, for the user's own objects.
+    origin: Option<String>,
+    /// Kind and name.
+    object: String,
+    problem: Problem,
 }
 
-fn place(origin: Option<&str>) -> String {
-    origin.map(|origin| format!("{origin}: ")).unwrap_or_default()
+#[derive(Debug, thiserror::Error)]
+enum Problem {
+    /// The API server refused the object.
+    #[error("{}", refusal(.0))]
+    Refused(Box<kube::Error>),
+    #[error("the local API server does not serve kind `{kind}` in `{api_version}`")]
+    UnknownKind { kind: String, api_version: String },
+    /// The object has fields that its kind does not have.
+    #[error("{}", unknown_sentence(.0))]
+    UnknownFields(Vec<UnknownField>),
+}
+
+impl From<kube::Error> for Problem {
+    fn from(error: kube::Error) -> Self {
+        Self::Refused(Box::new(error))
+    }
 }
 
 fn refusal(error: &kube::Error) -> String {
@@ -120,8 +107,8 @@ fn refusal(error: &kube::Error) -> String {
     }
 }
 
-fn unknown_sentence(fields: &[(String, Option<String>)]) -> String {
-    let each = fields.iter().map(|(path, nearest)| match (newer::field(path), nearest) {
+fn unknown_sentence(fields: &[UnknownField]) -> String {
+    let each = fields.iter().map(|UnknownField { path, nearest }| match (newer::field(path), nearest) {
         (Some(newer), _) => format!("`{path}` is {} ({})", newer.reason(), newer.advice),
         (None, Some(nearest)) => format!("unknown field `{path}` (did you mean `{nearest}`?)"),
         (None, None) => format!("unknown field `{path}`"),
@@ -148,18 +135,14 @@ pub(crate) async fn all(client: &Client, documents: &[Document]) -> Result<Vec<A
 }
 
 /// Replaces the position of the document by the line of the first field that the server rejects, which helps the user more.
-fn at_field(error: ApplyError, document: &Document) -> ApplyError {
-    match error {
-        ApplyError::Refused { origin, object, answer } => {
-            let cause = match &*answer {
-                kube::Error::Api(status) => status.details.iter().flat_map(|details| &details.causes).next(),
-                _ => None,
-            };
-            let origin = cause.map(|cause| document.place(&cause.field)).or(origin);
-            ApplyError::Refused { origin, object, answer }
-        }
-        other => other,
+fn at_field(mut error: ApplyError, document: &Document) -> ApplyError {
+    if let Problem::Refused(answer) = &error.problem
+        && let kube::Error::Api(status) = &**answer
+        && let Some(cause) = status.details.iter().flat_map(|details| &details.causes).next()
+    {
+        error.origin = Some(document.place(&cause.field));
     }
+    error
 }
 
 fn rank(kind: &str) -> u8 {
@@ -177,26 +160,27 @@ pub(crate) async fn one(
     client: &Client,
     owner: Owner,
     origin: Option<String>,
-    mut object: Value,
+    object: Value,
 ) -> Result<AppliedDocument, ApplyError> {
+    let described = described(&object);
+    let written = write(client, owner, object).await;
+    written.map_err(|problem| ApplyError { origin, object: described, problem })
+}
+
+fn described(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    format!("{} {}", text(&object["kind"]), text(&object["metadata"]["name"]))
+}
+
+async fn write(client: &Client, owner: Owner, mut object: Value) -> Result<AppliedDocument, Problem> {
     // A cluster serves these kinds in both versions, whose fields are the same.
     if object["apiVersion"] == "gateway.networking.k8s.io/v1beta1" && object["kind"] != "ReferenceGrant" {
         object["apiVersion"] = Value::from("gateway.networking.k8s.io/v1");
     }
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (api_version, kind, name) = (text("/apiVersion"), text("/kind"), text("/metadata/name"));
-    let described = format!("{kind} {name}");
-    let refused = {
-        let (origin, object) = (origin.clone(), described.clone());
-        move |error| ApplyError::Refused { origin, object, answer: Box::new(error) }
-    };
     let types = TypeMeta { api_version: api_version.clone(), kind: kind.clone() };
-    let unknown = || ApplyError::UnknownKind {
-        origin: origin.clone(),
-        object: described.clone(),
-        kind: kind.clone(),
-        api_version: api_version.clone(),
-    };
+    let unknown = || Problem::UnknownKind { kind: kind.clone(), api_version: api_version.clone() };
     let gvk = GroupVersionKind::try_from(types).map_err(|_| unknown())?;
     let warnings = Warnings::default();
     let client = &warnings.of(client);
@@ -219,8 +203,7 @@ pub(crate) async fn one(
         }
     }
     let written = if name.is_empty() {
-        let parsed =
-            serde_json::from_value(object).map_err(kube::Error::SerdeError).map_err(refused.clone())?;
+        let parsed = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
         let parameters =
             kube::api::PostParams { field_manager: Some(owner.manager().into()), ..Default::default() };
         api.create(&parameters, &parsed).await
@@ -233,7 +216,7 @@ pub(crate) async fn one(
             (written, _) => written,
         }
     };
-    let name = written.map_err(refused)?.metadata.name.unwrap_or_default();
+    let name = written?.metadata.name.unwrap_or_default();
     Ok(AppliedDocument { api_version, kind, namespace, name, warnings: warnings.take() })
 }
 
@@ -282,25 +265,12 @@ fn check_fields(own: &[Value], document: &Document) -> Result<(), ApplyError> {
     let crd =
         own.iter().find(|crd| crd["spec"]["group"] == group && crd["spec"]["names"]["kind"] == text("kind"));
     let versions = crd.and_then(|crd| crd["spec"]["versions"].as_array());
-    match versions.into_iter().flatten().find(|served| served["name"] == version) {
-        Some(found) => {
-            report(document, unknown_fields(&found["schema"]["openAPIV3Schema"], &document.object))
-        }
-        None => Ok(()),
-    }
-}
-
-fn report(document: &Document, unknown: Vec<UnknownField>) -> Result<(), ApplyError> {
-    if unknown.is_empty() {
-        return Ok(());
-    }
-    let name = document.object["metadata"]["name"].as_str().unwrap_or_default();
-    let kind = document.object["kind"].as_str().unwrap_or_default();
-    Err(ApplyError::UnknownFields {
-        origin: Some(document.place(&unknown[0].path)),
-        object: format!("{kind} {name}"),
-        fields: unknown.into_iter().map(|field| (field.path, field.nearest)).collect(),
-    })
+    let served = versions.into_iter().flatten().find(|served| served["name"] == version);
+    let Some(found) = served else { return Ok(()) };
+    let unknown = unknown_fields(&found["schema"]["openAPIV3Schema"], &document.object);
+    let Some(first) = unknown.first() else { return Ok(()) };
+    let (origin, object) = (Some(document.place(&first.path)), described(&document.object));
+    Err(ApplyError { origin, object, problem: Problem::UnknownFields(unknown) })
 }
 
 #[cfg(test)]

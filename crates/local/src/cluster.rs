@@ -1,7 +1,7 @@
 //! Start and shutdown of a local cluster: API server, controller, gateway and node in one process.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     io,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
@@ -15,7 +15,7 @@ use longboat_apiserver::{ApiServer, Loops};
 use longboat_gateway::{Gateway, Guard, Keys, Picking, Queue, QueueSample, Routes, ScaleTarget};
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::Document;
-use longboat_node::{ApiAccess, Engine, Node, NodeError, NodeHandle, QueueMetrics, Sample};
+use longboat_node::{ApiAccess, Node, NodeError, NodeHandle, QueueMetrics, Sample};
 use longboat_tls::{CertificateAuthority, LeafRequest, TlsError};
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -43,26 +43,11 @@ pub struct Options {
     pub api_port: u16,
     /// The folder that keeps objects after the process ends. If `None`, a temporary folder is used, and removed at the end.
     pub state: Option<PathBuf>,
-    /// The `longboat` executable. Containers run it under the names of its roles.
-    pub executable: PathBuf,
-    /// The program that containers run as `vllm`.
-    pub engine: Engine,
-    /// Why this engine was chosen, for the annotation of the pods that run it.
-    pub engine_reason: String,
-    /// Whether only models on this machine may be used.
-    pub offline: bool,
-    /// Labels of the node, besides its own.
-    pub node_labels: BTreeMap<String, String>,
-    /// Whether pods wait for a node with the labels that they select. Otherwise the node stands in for such nodes.
-    pub strict_scheduling: bool,
-    /// Whether pods run without mount namespaces.
-    pub rewrite_paths: bool,
-    /// Commands that run in place of images, by the name of the image's repository.
-    pub images: BTreeMap<String, Vec<String>>,
+    /// The options of the node. Its folder, its addresses and its access to the API server and to the gateway are those of the
+    /// cluster.
+    pub node: longboat_node::Options,
     /// Where pickers run.
     pub picking: Picking,
-    /// The folder in which pickers write traces of their requests. It must be absolute.
-    pub traces: Option<PathBuf>,
     /// Hosts and origins that may use the gateway, besides programs and web pages of this machine.
     pub guard: Guard,
 }
@@ -126,10 +111,8 @@ impl Local {
     pub async fn start(options: Options) -> Result<Self, StartError> {
         longboat_tls::install_default_provider();
         let state = StateDir::open(options.state.as_deref())?;
-        let gateway_listener = listen("gateway", options.port).await?;
-        let api_listener = listen("API server", options.api_port).await?;
-        let gateway_address = local_address(&gateway_listener, "gateway", options.port)?;
-        let api_address = local_address(&api_listener, "API server", options.api_port)?;
+        let (gateway_listener, gateway_address) = listen("gateway", options.port).await?;
+        let (api_listener, api_address) = listen("API server", options.api_port).await?;
 
         let addresses = Block::claim().ok_or(StartError::Addresses)?;
         let token = format!("{:032x}", rand::random::<u128>());
@@ -181,16 +164,10 @@ impl Local {
             options.picking,
         )
         .map_err(|source| StartError::Port { what: "gateway", port: options.port, source })?;
-        let mut node_options = longboat_node::Options::new(options.executable, state.path(), access);
-        node_options.engine = options.engine;
-        node_options.engine_reason = options.engine_reason;
-        node_options.offline = options.offline;
-        node_options.labels = options.node_labels;
-        node_options.strict_scheduling = options.strict_scheduling;
-        node_options.rewrite_paths = options.rewrite_paths;
-        node_options.images = options.images;
+        let mut node_options = options.node;
+        node_options.state_dir = state.path().to_owned();
+        node_options.api = access;
         node_options.gateway_picks = options.picking == Picking::Gateway;
-        node_options.traces = options.traces;
         node_options.queue = queue_metrics(gateway.queue());
         node_options.address_range = addresses.pods();
         node_options.remove_state_dir = state.is_temporary();
@@ -286,11 +263,8 @@ fn queue_metrics(queue: Queue) -> QueueMetrics {
     })
 }
 
-async fn listen(what: &'static str, port: u16) -> Result<TcpListener, StartError> {
+async fn listen(what: &'static str, port: u16) -> Result<(TcpListener, SocketAddr), StartError> {
     let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
+    let bound = bound.and_then(|listener| listener.local_addr().map(|address| (listener, address)));
     bound.map_err(|source| StartError::Port { what, port, source })
-}
-
-fn local_address(listener: &TcpListener, what: &'static str, port: u16) -> Result<SocketAddr, StartError> {
-    listener.local_addr().map_err(|source| StartError::Port { what, port, source })
 }

@@ -21,10 +21,7 @@ pub(crate) fn create(dir: &Path, executable: &Path, engine: &Engine) -> io::Resu
     private::create_dir(dir)?;
     for link in roles::LINKS {
         let path = dir.join(link);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        private::if_found(fs::remove_file(&path))?;
         match engine {
             Engine::Command(command) if *link == "vllm" && engine.label() == VLLM.label => {
                 fs::write(&path, engine_script(dir, command, "serve|launch"))?;

@@ -80,6 +80,18 @@ impl<K: CachedKind> Cache<K> {
         (cache, run)
     }
 
+    /// Returns a cache of these objects, which nothing changes.
+    #[cfg(test)]
+    pub(crate) fn of(objects: Vec<K>) -> Self {
+        let (store, mut writer) = reflector::store();
+        writer.apply_watcher_event(&watcher::Event::Init);
+        for object in objects {
+            writer.apply_watcher_event(&watcher::Event::InitApply(object));
+        }
+        writer.apply_watcher_event(&watcher::Event::InitDone);
+        Self { store, changes: broadcast::Sender::new(1), listed: watch::channel(true).1 }
+    }
+
     /// Returns one [`Change::Resync`] for all earlier changes, then the changes from now on.
     pub(crate) fn changes(&self) -> impl Stream<Item = Change<K>> + Send + 'static {
         let later = stream::unfold(self.changes.subscribe(), |mut receiver| async move {

@@ -31,14 +31,20 @@ pub(crate) enum Severity {
 }
 
 /// An event to write.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 struct EventRequest {
     about: ObjectReference,
+    saying: Saying,
+    at: Timestamp,
+}
+
+/// What an event says.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Saying {
     component: &'static str,
     severity: Severity,
     reason: &'static str,
     message: String,
-    at: Timestamp,
 }
 
 /// Records the events of one component. Cheap to clone.
@@ -81,8 +87,8 @@ impl Recorder {
         message: String,
     ) {
         let at = Timestamp::now();
-        let event = EventRequest { about, component: self.component, severity, reason, message, at };
-        if self.queue.try_send(event).is_err() {
+        let saying = Saying { component: self.component, severity, reason, message };
+        if self.queue.try_send(EventRequest { about, saying, at }).is_err() {
             tracing::debug!(reason, "Dropped an event.");
         }
     }
@@ -102,39 +108,28 @@ pub(crate) fn reference<K: Resource<DynamicType = ()>>(object: &K) -> ObjectRefe
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
-    uid: Option<String>,
-    field_path: Option<String>,
-    component: &'static str,
-    severity: Severity,
-    reason: &'static str,
-    message: String,
-}
+/// The uid and the field of what a repeated event is about, and what it says.
+type Key = (Option<String>, Option<String>, Saying);
 
+/// Writes the events of a queue. Remembers the name and the count of each.
 async fn write(client: Client, node: String, mut queue: mpsc::Receiver<EventRequest>) {
     let mut written: HashMap<Key, (String, i32)> = HashMap::new();
-    while let Some(saying) = queue.recv().await {
-        let namespace = saying.about.namespace.clone().unwrap_or_else(|| "default".to_owned());
+    while let Some(request) = queue.recv().await {
+        let EventRequest { about, saying, at } = &request;
+        let namespace = about.namespace.clone().unwrap_or_else(|| "default".to_owned());
         let api: Api<Event> = Api::namespaced(client.clone(), &namespace);
-        let key = Key {
-            uid: saying.about.uid.clone(),
-            field_path: saying.about.field_path.clone(),
-            component: saying.component,
-            severity: saying.severity,
-            reason: saying.reason,
-            message: saying.message.clone(),
-        };
+        let key = (about.uid.clone(), about.field_path.clone(), saying.clone());
         if let Some((name, count)) = written.get_mut(&key) {
             *count += 1;
-            let patch = json!({"count": *count, "lastTimestamp": Time(saying.at)});
+            let patch = json!({"count": *count, "lastTimestamp": Time(*at)});
             if api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.is_ok() {
                 continue;
             }
             // The event has expired or was deleted, so write a new one.
         }
-        let name = format!("{}.{:x}", saying.about.name.as_deref().unwrap_or_default(), unique(saying.at));
-        match api.create(&PostParams::default(), &event(saying, &node, name.clone(), namespace)).await {
+        // The time in nanoseconds makes an event's name unique, as in Kubernetes.
+        let name = format!("{}.{:x}", about.name.as_deref().unwrap_or_default(), at.as_nanosecond());
+        match api.create(&PostParams::default(), &event(request, &node, name.clone(), namespace)).await {
             Ok(_) => {
                 if written.len() >= MAX_CACHED_EVENTS {
                     written.clear();
@@ -146,16 +141,12 @@ async fn write(client: Client, node: String, mut queue: mpsc::Receiver<EventRequ
     }
 }
 
-/// Returns the time in nanoseconds, which makes an event's name unique, as in Kubernetes.
-fn unique(at: Timestamp) -> i128 {
-    at.as_nanosecond()
-}
-
-fn event(saying: EventRequest, node: &str, name: String, namespace: String) -> Event {
+fn event(request: EventRequest, node: &str, name: String, namespace: String) -> Event {
+    let EventRequest { about, saying, at } = request;
     let host = (saying.component == KUBELET).then(|| node.to_owned());
     Event {
         metadata: ObjectMeta { name: Some(name), namespace: Some(namespace), ..ObjectMeta::default() },
-        involved_object: saying.about,
+        involved_object: about,
         reason: Some(saying.reason.to_owned()),
         message: Some(saying.message),
         type_: Some(match saying.severity {
@@ -165,8 +156,8 @@ fn event(saying: EventRequest, node: &str, name: String, namespace: String) -> E
         source: Some(EventSource { component: Some(saying.component.to_owned()), host: host.clone() }),
         reporting_component: Some(saying.component.to_owned()),
         reporting_instance: host,
-        first_timestamp: Some(Time(saying.at)),
-        last_timestamp: Some(Time(saying.at)),
+        first_timestamp: Some(Time(at)),
+        last_timestamp: Some(Time(at)),
         count: Some(1),
         ..Event::default()
     }

@@ -42,7 +42,6 @@ mod registration;
 mod usage;
 mod volume;
 
-pub use address::AddressRange;
 pub use controllers::{QueueMetrics, Sample};
 pub use error::NodeError;
 pub use node::{Node, NodeHandle};

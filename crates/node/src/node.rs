@@ -142,7 +142,7 @@ impl Node {
             pods_dir: dirs.pods,
             claims_dir: dirs.claims,
             timing,
-            addresses: AddressPool::new(address_range),
+            addresses: AddressPool::new(&address_range),
             reaper: reaper.clone(),
             recorder,
             registry: registry.clone(),
@@ -214,12 +214,7 @@ impl StateDirs {
             move |source| NodeError::StateDir { path, source }
         };
         // The pods of an earlier node no longer run, and their folders would conflict with those of this node.
-        match std::fs::remove_dir_all(&pods) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(unwritable(&pods)(error));
-            }
-            _ => {}
-        }
+        private::if_found(std::fs::remove_dir_all(&pods)).map_err(unwritable(&pods))?;
         for dir in [&pods, &claims, &root] {
             private::create_dir(dir).map_err(unwritable(dir))?;
         }

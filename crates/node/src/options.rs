@@ -1,12 +1,13 @@
 //! Options of a node.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use longboat_api::engine::VLLM;
 
-use crate::address::AddressRange;
 use crate::container::roles;
 use crate::controllers::QueueMetrics;
 
@@ -31,8 +32,8 @@ pub struct Options {
     pub offline: bool,
     /// How pods reach the API server.
     pub api: ApiAccess,
-    /// The range of pod addresses.
-    pub address_range: AddressRange,
+    /// The range of pod addresses, which are loopback addresses.
+    pub address_range: RangeInclusive<Ipv4Addr>,
     /// Labels of the node, besides its own.
     pub labels: BTreeMap<String, String>,
     /// Whether pods wait for a node with the labels that they select. Otherwise the node stands in for such nodes.
@@ -41,7 +42,7 @@ pub struct Options {
     pub rewrite_paths: bool,
     /// Whether the gateway of this machine picks in place of the pickers' processes, which then leave it the ports of their pods.
     pub gateway_picks: bool,
-    /// The folder in which pickers write traces of their requests.
+    /// The folder in which pickers write traces of their requests. It must be absolute.
     pub traces: Option<PathBuf>,
     /// Commands that run in place of images, for containers without a command: by the name of the image's repository, without
     /// registry, folders and tag.
@@ -53,18 +54,18 @@ pub struct Options {
 }
 
 impl Options {
-    /// Creates options with default values for everything that has a default.
-    pub fn new(executable: impl Into<PathBuf>, state_dir: impl Into<PathBuf>, api: ApiAccess) -> Self {
+    /// Creates options with default values. The folder and the access to the API server must still be set.
+    pub fn new(executable: impl Into<PathBuf>) -> Self {
         Self {
             name: "longboat-local".to_owned(),
             executable: executable.into(),
-            state_dir: state_dir.into(),
+            state_dir: PathBuf::new(),
             remove_state_dir: false,
             engine: Engine::Simulator,
             engine_reason: String::new(),
             offline: false,
-            api,
-            address_range: AddressRange::default(),
+            api: ApiAccess::default(),
+            address_range: Ipv4Addr::new(127, 64, 0, 1)..=Ipv4Addr::new(127, 64, 255, 254),
             labels: BTreeMap::new(),
             strict_scheduling: false,
             rewrite_paths: false,
@@ -114,7 +115,7 @@ impl Engine {
 }
 
 /// How pods reach the API server.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApiAccess {
     /// For example `https://127.0.0.1:6443`.
     pub url: String,

@@ -25,6 +25,14 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     create_file(path)?.write_all(bytes)
 }
 
+/// Returns `None` if there is nothing at a path.
+pub(crate) fn if_found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        other => other.map(Some),
+    }
+}
+
 /// Whether a name from a manifest names an entry of a folder and cannot lead out of the folder.
 pub(crate) fn is_name(name: &str) -> bool {
     let mut components = Path::new(name).components();

@@ -21,6 +21,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cache::{Cache, Change};
 use crate::error::NodeError;
+use crate::usage;
 
 /// The host address of the node and of its `hostNetwork` pods.
 pub(crate) const HOST_IP: &str = "127.0.0.1";
@@ -54,10 +55,7 @@ pub(crate) fn cpus() -> u64 {
 
 /// Returns the memory of this machine in bytes, or 0 if it is unknown.
 pub(crate) fn memory_bytes() -> u64 {
-    let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib = total.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
+    usage::size(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default(), "MemTotal:")
 }
 
 // === impl Registration ===

@@ -7,8 +7,6 @@ use std::time::Duration;
 use longboat_apiserver::pod_access::Resources;
 use tokio::time::Instant;
 
-use crate::registration;
-
 /// The time between the two readings. Times have a resolution of 10 ms, so a shorter time would be inaccurate.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -45,10 +43,9 @@ pub(crate) async fn of_machine() -> Resources {
     tokio::time::sleep(SAMPLE_INTERVAL).await;
     let ticks = busy().saturating_sub(before);
     let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let available = info.lines().find_map(|line| line.strip_prefix("MemAvailable:")).map_or(0, kib);
     Resources {
         cpu_nanocores: rate(ticks, began.elapsed()),
-        memory_bytes: registration::memory_bytes().saturating_sub(available),
+        memory_bytes: size(&info, "MemTotal:").saturating_sub(size(&info, "MemAvailable:")),
     }
 }
 
@@ -66,8 +63,7 @@ fn processes() -> HashMap<i32, Process> {
             // The process may have ended.
             let (group, ticks) = times(&fs::read_to_string(entry.path().join("stat")).ok()?)?;
             let status = fs::read_to_string(entry.path().join("status")).ok()?;
-            let memory_bytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).map_or(0, kib);
-            Some((pid, Process { group, ticks, memory_bytes }))
+            Some((pid, Process { group, ticks, memory_bytes: size(&status, "VmRSS:") }))
         })
         .collect()
 }
@@ -90,9 +86,11 @@ fn busy() -> u64 {
     times.iter().take(8).enumerate().filter(|(index, _)| !matches!(index, 3 | 4)).map(|(_, time)| time).sum()
 }
 
-/// Converts `  1234 kB` to bytes.
-fn kib(text: &str) -> u64 {
-    text.trim().strip_suffix("kB").and_then(|number| number.trim().parse::<u64>().ok()).unwrap_or(0) * 1024
+/// Returns a size in a file of `/proc` in bytes, or 0 if the file does not have it.
+pub(crate) fn size(text: &str, name: &str) -> u64 {
+    let rest = text.lines().find_map(|line| line.strip_prefix(name));
+    let kib = rest.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
 }
 
 #[cfg(test)]
@@ -109,7 +107,7 @@ mod tests {
     #[test]
     fn ticks_become_parts_of_a_processor() {
         assert_eq!(rate(50, Duration::from_millis(500)), 1_000_000_000);
-        assert_eq!(kib("   12 kB"), 12 * 1024);
+        assert_eq!(size("a: 1 kB\nb:   12 kB", "b:"), 12 * 1024);
     }
 
     #[tokio::test]

@@ -8,7 +8,7 @@ mod tar;
 mod unpack;
 mod zip;
 
-pub(crate) use self::stage::{Member, Stage};
+pub(crate) use self::stage::{EntryKind, Member, Stage};
 pub use self::{
     problem::Problem,
     tar::{Kind as TarKind, Reader as TarReader},

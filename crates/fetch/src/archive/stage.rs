@@ -31,8 +31,9 @@ struct StagedEntry {
     archive: String,
 }
 
+/// What a member is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum EntryKind {
+pub(crate) enum EntryKind {
     File,
     Folder,
     Link,
@@ -43,8 +44,7 @@ enum EntryKind {
 pub(crate) struct Member {
     /// The path below the stage, and later below the target.
     pub(crate) path: String,
-    pub(crate) is_folder: bool,
-    pub(crate) is_link: bool,
+    pub(crate) kind: EntryKind,
     /// The archive that contains the member.
     pub(crate) archive: String,
 }
@@ -59,12 +59,8 @@ impl Stage {
 
     /// Returns all members that were unpacked and not removed again, sorted by path.
     pub(crate) fn finish(self) -> Vec<Member> {
-        let member = |(path, found): (String, StagedEntry)| Member {
-            path,
-            is_folder: found.kind == EntryKind::Folder,
-            is_link: found.kind == EntryKind::Link,
-            archive: found.archive,
-        };
+        let member =
+            |(path, found): (String, StagedEntry)| Member { path, kind: found.kind, archive: found.archive };
         self.members.into_iter().map(member).collect()
     }
 
@@ -198,8 +194,12 @@ mod tests {
         }
         stage.white_out("a/.wh..wh..opq").unwrap();
         stage.white_out(".wh.b").unwrap();
-        let left: Vec<String> =
-            stage.finish().into_iter().filter(|member| member.is_folder).map(|member| member.path).collect();
+        let left: Vec<String> = stage
+            .finish()
+            .into_iter()
+            .filter(|member| member.kind == EntryKind::Folder)
+            .map(|member| member.path)
+            .collect();
         assert_eq!(left, ["a", "a-b"]);
     }
 }

@@ -164,7 +164,10 @@ mod tests {
     use std::{fs, io::Seek as _, os::unix::fs::MetadataExt};
 
     use super::{
-        super::{stage::Member, tar::tests::member},
+        super::{
+            stage::{EntryKind, Member},
+            tar::tests::member,
+        },
         *,
     };
 
@@ -317,8 +320,11 @@ mod tests {
             file("models/.wh.e", ""),
         ]);
         let (dir, members) = unpack(&[first, second], &image).unwrap();
-        let paths: Vec<_> =
-            members.iter().filter(|member| !member.is_folder).map(|member| &member.path).collect();
+        let paths: Vec<_> = members
+            .iter()
+            .filter(|member| member.kind != EntryKind::Folder)
+            .map(|member| &member.path)
+            .collect();
         assert_eq!(paths, ["a", "d/y"]);
         assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "2");
     }

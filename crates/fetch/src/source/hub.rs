@@ -120,18 +120,13 @@ impl Hub {
         // A hub that does not know `blobs` lists only names. Then each file is described by its own request.
         let path = format!("api/models/{repository}/revision/{}?blobs=true", encode::part(revision));
         let request = self.request(Method::GET, self.url(&path)?)?;
-        let (commit, files) = match self.client.document(&request, MAX_LIST).await {
-            Ok(document) => {
-                let model: Model = serde_json::from_slice(&document.body)
-                    .map_err(|error| Failure::last(format!("cannot read the list of files: {error}")))?;
-                let commit = model.commit().map(str::to_owned);
-                let commit =
-                    commit.ok_or_else(|| Failure::last("the hub does not report the commit of the model"))?;
-                (commit, model.into_files())
-            }
-            Err(failure) => return Err(failure),
-        };
-        let files = match files {
+        let document = self.client.document(&request, MAX_LIST).await?;
+        let model: Model = serde_json::from_slice(&document.body)
+            .map_err(|error| Failure::last(format!("cannot read the list of files: {error}")))?;
+        let commit = model.commit().map(str::to_owned);
+        let commit =
+            commit.ok_or_else(|| Failure::last("the hub does not report the commit of the model"))?;
+        let files = match model.into_files() {
             Some(files) => files,
             None => self.tree(&commit).await?,
         };
@@ -161,24 +156,6 @@ impl Hub {
                      HF_ENDPOINT"
                 )));
             }
-        }
-    }
-
-    fn error_of(&self, failure: Failure) -> FetchError {
-        let resource = self.repository.clone();
-        let is_hub = failure.host == origin(&self.endpoint);
-        let code = failure.header("x-error-code").unwrap_or_default();
-        let protocol = Protocol::HuggingFace;
-        match failure.status {
-            Some(401 | 403) if is_hub && code == "GatedRepo" => {
-                FetchError::Authentication { protocol, resource }
-            }
-            Some(status @ (408 | 425 | 429 | 500..)) => FetchError::Unreachable {
-                protocol,
-                resource,
-                why: format!("{} answered {status}", failure.host),
-            },
-            _ => failure.into_error(protocol, &resource),
         }
     }
 
@@ -217,7 +194,7 @@ impl Source for Hub {
             let found = self.cache.as_ref().and_then(|cache| cache.list(&self.revision));
             found.ok_or_else(|| FetchError::Offline { resource: self.repository.clone() })?
         } else {
-            self.model().await.map_err(|failure| self.error_of(failure))?
+            self.model().await.map_err(|failure| self.error(failure))?
         };
         let filter = filter.clone().with_folders();
         files.retain(|file| filter.wants(&file.path));
@@ -242,7 +219,7 @@ impl Source for Hub {
                 ..file.clone()
             })
         };
-        described.await.map_err(|failure: Failure| self.error_of(failure))
+        described.await.map_err(|failure: Failure| self.error(failure))
     }
 
     async fn open(&self, file: &RemoteFile, range: &ByteRange) -> Result<FileResponse, Failure> {
@@ -271,6 +248,20 @@ impl Source for Hub {
     }
 
     fn error(&self, failure: Failure) -> FetchError {
-        self.error_of(failure)
+        let resource = self.repository.clone();
+        let is_hub = failure.host == origin(&self.endpoint);
+        let code = failure.header("x-error-code").unwrap_or_default();
+        let protocol = Protocol::HuggingFace;
+        match failure.status {
+            Some(401 | 403) if is_hub && code == "GatedRepo" => {
+                FetchError::Authentication { protocol, resource }
+            }
+            Some(status @ (408 | 425 | 429 | 500..)) => FetchError::Unreachable {
+                protocol,
+                resource,
+                why: format!("{} answered {status}", failure.host),
+            },
+            _ => failure.into_error(protocol, &resource),
+        }
     }
 }

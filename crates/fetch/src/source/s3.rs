@@ -286,7 +286,7 @@ impl S3 {
     /// Names why the bucket could not be listed. A store that denies the list may deny the whole bucket: the answer to HEAD
     /// tells, and the reference has another text for it.
     async fn listing_error(&self, failure: Failure) -> FetchError {
-        let error = self.error_of(failure);
+        let error = self.error(failure);
         if !matches!(error, FetchError::Denied { .. }) {
             return error;
         }
@@ -296,33 +296,6 @@ impl S3 {
                 why: format!("the credentials, if any, do not allow access to bucket '{}'", self.bucket),
             },
             _ => error,
-        }
-    }
-
-    fn error_of(&self, failure: Failure) -> FetchError {
-        let protocol = Protocol::S3;
-        let code = error_code(&failure.body).unwrap_or_default();
-        let resource = self.bucket.clone();
-        match (failure.status, code.as_str()) {
-            (Some(403), "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidToken" | "ExpiredToken") => {
-                FetchError::Forbidden {
-                    protocol,
-                    why: format!("the server refused the credentials for bucket '{resource}' ({code})"),
-                }
-            }
-            (Some(403), "RequestTimeTooSkewed" | "RequestExpired") => FetchError::Forbidden {
-                protocol,
-                why: format!("the clock of this machine differs too much from that of the server ({code})"),
-            },
-            (Some(status), code) if !code.is_empty() && ![401, 403, 404].contains(&status) => {
-                let code = crate::names::shown(code);
-                FetchError::Answer {
-                    protocol,
-                    resource,
-                    why: format!("the server answered {status} ({code})"),
-                }
-            }
-            _ => failure.into_error(protocol, &resource),
         }
     }
 }
@@ -371,7 +344,7 @@ impl Source for S3 {
     }
 
     async fn describe(&self, file: &RemoteFile) -> Result<RemoteFile, FetchError> {
-        let answer = self.head(file, "").await.map_err(|failure| self.error_of(failure))?;
+        let answer = self.head(file, "").await.map_err(|failure| self.error(failure))?;
         let digest = match object_digest(|name| answer.header(name)) {
             Some(ObjectDigest::Whole(digest)) => Some(digest),
             Some(ObjectDigest::Parts { digest, count }) => self.of_parts(file, digest, count).await,
@@ -404,7 +377,30 @@ impl Source for S3 {
     }
 
     fn error(&self, failure: Failure) -> FetchError {
-        self.error_of(failure)
+        let protocol = Protocol::S3;
+        let code = error_code(&failure.body).unwrap_or_default();
+        let resource = self.bucket.clone();
+        match (failure.status, code.as_str()) {
+            (Some(403), "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidToken" | "ExpiredToken") => {
+                FetchError::Forbidden {
+                    protocol,
+                    why: format!("the server refused the credentials for bucket '{resource}' ({code})"),
+                }
+            }
+            (Some(403), "RequestTimeTooSkewed" | "RequestExpired") => FetchError::Forbidden {
+                protocol,
+                why: format!("the clock of this machine differs too much from that of the server ({code})"),
+            },
+            (Some(status), code) if !code.is_empty() && ![401, 403, 404].contains(&status) => {
+                let code = crate::names::shown(code);
+                FetchError::Answer {
+                    protocol,
+                    resource,
+                    why: format!("the server answered {status} ({code})"),
+                }
+            }
+            _ => failure.into_error(protocol, &resource),
+        }
     }
 
     fn parallel(&self) -> Parallelism {

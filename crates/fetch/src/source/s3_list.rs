@@ -1,6 +1,6 @@
 //! The XML of S3: pages of a listing, and error codes.
 
-use quick_xml::{Reader, events::Event};
+use quick_xml::{Reader, escape::resolve_predefined_entity, events::Event};
 
 /// An object in a bucket.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -115,16 +115,11 @@ fn leaves(
             Event::CData(text) => content.push_str(&text.into_inner()),
             Event::GeneralRef(reference) => {
                 let character = reference.resolve_char_ref().map_err(|error| unreadable(&error))?;
-                let name = reference.into_inner();
-                let character = character.or(match &*name {
-                    "amp" => Some('&'),
-                    "lt" => Some('<'),
-                    "gt" => Some('>'),
-                    "quot" => Some('"'),
-                    "apos" => Some('\''),
-                    _ => None,
-                });
-                content.push(character.ok_or("it has an unknown entity")?);
+                match (character, resolve_predefined_entity(&reference.into_inner())) {
+                    (Some(character), _) => content.push(character),
+                    (None, Some(text)) => content.push_str(text),
+                    (None, None) => return Err("it has an unknown entity".into()),
+                }
             }
             Event::End(_) => {
                 let names: Vec<&str> = path.iter().map(String::as_str).collect();

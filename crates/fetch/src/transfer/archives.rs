@@ -8,7 +8,8 @@ use std::{
 
 use super::Transfer;
 use crate::{
-    FetchError, archive,
+    FetchError,
+    archive::{self, EntryKind},
     journal::{FileRecord, Record},
     names,
     remote::{Placement, RemoteFile},
@@ -86,8 +87,11 @@ impl Transfer {
         if members.is_empty() {
             return Err(FetchError::Empty { source_uri: self.uri.clone() });
         }
-        let paths: Vec<&str> =
-            members.iter().filter(|member| !member.is_folder).map(|member| member.path.as_str()).collect();
+        let paths: Vec<&str> = members
+            .iter()
+            .filter(|member| member.kind != EntryKind::Folder)
+            .map(|member| member.path.as_str())
+            .collect();
         names::check_all(&paths, |path| (*path, *path))?;
         let files: BTreeSet<&str> =
             wanted.iter().filter(|file| file.placement == Placement::File).map(|file| &*file.path).collect();
@@ -120,11 +124,11 @@ impl Transfer {
         fetched: &[(RemoteFile, String)],
         revision: Option<&Arc<str>>,
     ) -> io::Result<()> {
-        if member.is_folder {
+        if member.kind == EntryKind::Folder {
             return self.target.make_folder(&member.path);
         }
         let stat = self.target.take(&staging.join(&member.path), &member.path)?;
-        if member.is_link {
+        if member.kind == EntryKind::Link {
             return Ok(());
         }
         let archive = fetched.iter().find(|(file, _)| *file.locator == *member.archive);

@@ -301,12 +301,7 @@ impl Transfer {
             let unpacked = if file.placement == Placement::File { 0 } else { size };
             needed = needed.saturating_add(size.saturating_sub(written)).saturating_add(unpacked);
         }
-        match self.target.free() {
-            Some(free) if free < needed => {
-                Err(FetchError::Space { folder: self.target.path().to_owned(), needed, free })
-            }
-            _ => Ok(()),
-        }
+        self.target.check_space(needed)
     }
 
     /// Removes files that an earlier download made and the source no longer has. Other files stay. `wanted` is sorted by

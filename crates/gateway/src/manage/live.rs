@@ -1,9 +1,8 @@
 //! The objects of Gateways on the API server, and the writes that make them as planned.
 
-use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::{
-    Metadata,
     api::{
         apps::v1::Deployment,
         core::v1::{Secret, Service, ServiceAccount},
@@ -14,18 +13,21 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{
-    Api, Client, Resource,
+    Api, Client,
     api::{DeleteParams, Preconditions},
     runtime::reflector::Store,
 };
 use longboat_key::{Key, Namespace};
 use longboat_plan::Compare;
-use longboat_watch::{Decode, ReceivedObject, Selection, has_code, text_of};
-use serde::Serialize;
+use longboat_watch::{ReceivedObject, Selection, has_code, text_of};
 use tokio::task::JoinSet;
 
 use super::children::{Children, LABEL};
-use crate::{keys, secret_namespaces::SecretNamespaces, watch::Source};
+use crate::{
+    keys,
+    secret_namespaces::SecretNamespaces,
+    source::{Source, Watchable},
+};
 
 /// The objects of all Gateways, by the label that they have.
 pub(super) struct Live {
@@ -42,37 +44,6 @@ pub(super) struct Live {
     _tasks: JoinSet<()>,
 }
 
-/// A kind of object that Gateways have.
-trait GatewayChild:
-    Compare
-    + Resource<DynamicType = ()>
-    + Metadata<Ty = ObjectMeta>
-    + Clone
-    + Debug
-    + Decode
-    + Serialize
-    + Send
-    + Sync
-    + 'static
-{
-}
-
-macro_rules! gateway_children {
-    ($($kind:ty),*) => { $(impl GatewayChild for $kind {})* };
-}
-
-gateway_children!(
-    ServiceAccount,
-    Role,
-    RoleBinding,
-    ClusterRoleBinding,
-    Secret,
-    NetworkPolicy,
-    PodDisruptionBudget,
-    Deployment,
-    Service
-);
-
 /// Why Gateways lack objects, by Gateway.
 pub(super) type Failures = BTreeMap<Key, String>;
 
@@ -80,12 +51,12 @@ pub(super) type Failures = BTreeMap<Key, String>;
 
 impl Live {
     pub(super) fn watch(source: &Source, secrets: &SecretNamespaces) -> Self {
-        fn of<K: GatewayChild>(source: &Source, tasks: &mut JoinSet<()>) -> Store<K> {
-            source.watch::<K>(&Selection::of::<K>().labelled(LABEL), tasks, |_| {})
+        fn of<K: Compare + Watchable>(source: &Source, tasks: &mut JoinSet<()>) -> Store<K> {
+            source.watch::<K>(&Selection::of::<K>().labelled(LABEL), tasks)
         }
         let mut tasks = JoinSet::new();
         let copies = Selection::of::<Secret>().labelled(LABEL).fields(format!("type={}", keys::COPY_TYPE));
-        let mut copies_in = |namespace| source.watch(&copies.clone().within(namespace), &mut tasks, |_| {});
+        let mut copies_in = |namespace| source.watch(&copies.clone().within(namespace), &mut tasks);
         let api_keys = secrets.scopes().into_iter().map(&mut copies_in).collect();
         Self {
             accounts: of(source, &mut tasks),
@@ -125,7 +96,7 @@ impl Live {
 }
 
 /// Makes the objects of one kind as planned.
-async fn write_all<K: GatewayChild>(
+async fn write_all<K: Compare + Watchable>(
     client: &Client,
     planned: Vec<(Key, K)>,
     live: Vec<Arc<K>>,
@@ -161,7 +132,7 @@ async fn write_all<K: GatewayChild>(
 
 /// Creates or replaces an object that differs from the live one. Conflicts are no failures: the object's own watch event leads
 /// to the next attempt.
-async fn write<K: GatewayChild>(
+async fn write<K: Compare + Watchable>(
     objects: &Api<ReceivedObject>,
     key: &Key,
     mut object: K,

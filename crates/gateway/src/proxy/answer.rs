@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 
@@ -14,6 +15,9 @@ use super::{
 /// The `Retry-After` in seconds if there was no memory for a body. Bodies only stay in memory for moments.
 const RETRY_AFTER: &str = "1";
 
+/// The content type of texts.
+pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
+
 /// The message of a refusal that is plain text.
 #[derive(Clone)]
 struct Refusal(String);
@@ -21,12 +25,20 @@ struct Refusal(String);
 /// A refusal with a message for people, marked as coming from the gateway and not from the model.
 pub(crate) fn refuse(status: StatusCode, message: &str) -> Response<ProxyBody> {
     let message = format!("longboat gateway: {message}");
-    let mut response = Response::new(ProxyBody::full(format!("{message}\n").into()));
+    let mut response = page(status, TEXT, format!("{message}\n"));
     response.extensions_mut().insert(Refusal(message));
-    *response.status_mut() = status;
     response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+}
+
+/// A response of this type of content.
+pub(crate) fn page(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<Bytes>,
+) -> Response<ProxyBody> {
+    let mut response = Response::new(ProxyBody::full(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
 
@@ -108,8 +120,5 @@ pub(crate) fn refuse_as_engines(status: StatusCode, message: &str) -> Response<P
 
 /// A response with this JSON.
 pub(crate) fn json_response(status: StatusCode, body: &Value) -> Response<ProxyBody> {
-    let mut response = Response::new(ProxyBody::full(format!("{body}\n").into()));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
+    page(status, "application/json", format!("{body}\n"))
 }

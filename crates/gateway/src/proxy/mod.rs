@@ -20,7 +20,7 @@ mod upstream;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
+use http::{HeaderMap, Method, Request, Response, StatusCode, header, request::Parts};
 use hyper::body::Incoming;
 use longboat_accept::{Budget, Guard};
 use longboat_epp::host::LocalPickers;
@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     activator::QueueEntry,
-    answer::refuse,
+    answer::{page, refuse},
     deadline::{BACK_END_IDLE_TIMEOUT, expired, within},
     inference::{Limits, Pickers},
     mirror::Mirrors,
@@ -213,9 +213,7 @@ impl Proxy {
             Some(found) => found,
             None if Some(arrival.local) != self.front => return unmatched(&head),
             None if head.method == Method::GET && head.uri.path() == "/metrics" => {
-                let mut response = Response::new(ProxyBody::full(self.metrics_page().into()));
-                response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(OPENMETRICS));
-                return response;
+                return page(StatusCode::OK, OPENMETRICS, self.metrics_page());
             }
             None => match Box::pin(root::root(tables, arrival.local, &mut head, &mut upload)).await {
                 Some(Root::Answer(response)) => return response,

@@ -8,7 +8,7 @@ use http::{
 };
 
 use super::{
-    answer::{ApiError, json_response, refused},
+    answer::{ApiError, TEXT, json_response, page, refused},
     body::ProxyBody,
     completion::Completion,
     upload::Upload,
@@ -123,10 +123,7 @@ fn index(directory: &Directory, headers: &HeaderMap) -> Response<ProxyBody> {
         json_response(StatusCode::OK, &directory.index())
     } else {
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-        let mut response = Response::new(ProxyBody::full(directory.text(&format!("http://{host}")).into()));
-        let kind = HeaderValue::from_static("text/plain; charset=utf-8");
-        response.headers_mut().insert(header::CONTENT_TYPE, kind);
-        response
+        page(StatusCode::OK, TEXT, directory.text(&format!("http://{host}")))
     };
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
     response

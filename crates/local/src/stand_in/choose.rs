@@ -96,17 +96,12 @@ impl SubstituteBuilder<'_> {
                 Some(service) => self.service(namespace, name, *port, service),
                 None => return Err(missing("Service")),
             },
-            Target::Pool if !self.held.has("InferencePool", namespace, name) => {
-                return Err(missing("InferencePool"));
-            }
-            Target::Route if !self.held.has("HTTPRoute", namespace, name) => {
-                return Err(missing("HTTPRoute"));
-            }
+            Target::Given(kind) if !self.held.has(kind, namespace, name) => return Err(missing(kind)),
             // The server creates this one with its namespace.
             Target::Account if name != "default" && !self.held.has("ServiceAccount", namespace, name) => {
                 self.account(namespace, name);
             }
-            Target::Service { .. } | Target::Pool | Target::Route | Target::Account => {}
+            Target::Service { .. } | Target::Given(_) | Target::Account => {}
         }
         Ok(())
     }

@@ -1,9 +1,15 @@
 //! The objects that already exist.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+};
 
-use k8s_openapi::api::core::v1::{Namespace, Service, ServiceAccount};
-use kube::{Api, Client, ResourceExt, api::ListParams};
+use k8s_openapi::{
+    api::core::v1::{Namespace, Service, ServiceAccount},
+    serde::de::DeserializeOwned,
+};
+use kube::{Api, Client, Resource, ResourceExt, api::ListParams};
 use longboat_api::{
     child_name,
     foreign::{
@@ -28,30 +34,27 @@ pub(super) struct ObjectInventory {
 impl ObjectInventory {
     /// Reads the existing objects of the cluster.
     pub(super) async fn read(client: &Client) -> Result<Self, kube::Error> {
-        let all = ListParams::default();
         let mut held = Self::default();
-        for namespace in Api::<Namespace>::all(client.clone()).list(&all).await? {
-            held.add("Namespace", "", &namespace.name_any());
-        }
-        for service in Api::<Service>::all(client.clone()).list(&all).await? {
-            held.add("Service", &service.namespace().unwrap_or_default(), &service.name_any());
-        }
-        for account in Api::<ServiceAccount>::all(client.clone()).list(&all).await? {
-            held.add("ServiceAccount", &account.namespace().unwrap_or_default(), &account.name_any());
-        }
-        for gateway in Api::<Gateway>::all(client.clone()).list(&all).await? {
-            held.add("Gateway", &gateway.namespace().unwrap_or_default(), &gateway.name_any());
-        }
-        for route in Api::<HTTPRoute>::all(client.clone()).list(&all).await? {
-            held.add("HTTPRoute", &route.namespace().unwrap_or_default(), &route.name_any());
-        }
-        for pool in Api::<InferencePool>::all(client.clone()).list(&all).await? {
-            held.add("InferencePool", &pool.namespace().unwrap_or_default(), &pool.name_any());
-        }
-        for class in Api::<GatewayClass>::all(client.clone()).list(&all).await? {
+        held.list::<Namespace>(client).await?;
+        held.list::<Service>(client).await?;
+        held.list::<ServiceAccount>(client).await?;
+        held.list::<Gateway>(client).await?;
+        held.list::<HTTPRoute>(client).await?;
+        held.list::<InferencePool>(client).await?;
+        for class in Api::<GatewayClass>::all(client.clone()).list(&ListParams::default()).await? {
             held.classes.insert(class.name_any(), class.spec.controller_name.clone());
         }
         Ok(held)
+    }
+
+    async fn list<K>(&mut self, client: &Client) -> Result<(), kube::Error>
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+    {
+        for object in Api::<K>::all(client.clone()).list(&ListParams::default()).await? {
+            self.add(&K::kind(&()), &object.namespace().unwrap_or_default(), &object.name_any());
+        }
+        Ok(())
     }
 
     /// Adds the objects in manifests, and the objects that the controller will create for their services.

@@ -27,10 +27,8 @@ pub(super) enum Target {
     Class,
     /// A Service with this port. `of` is the LLMInferenceService whose route refers to it, if any.
     Service { port: u16, of: Option<String> },
-    /// An InferencePool.
-    Pool,
-    /// An HTTPRoute.
-    Route,
+    /// An object of this kind, for which nothing stands in.
+    Given(&'static str),
     /// The account of a pod.
     Account,
 }
@@ -119,10 +117,18 @@ impl Finder<'_> {
             found.push(self.reference(format!("spec.router.gateway.refs[{at}]"), to, value));
         }
         for (at, value) in self.list("spec.router.route.http.refs").iter().enumerate() {
-            found.push(self.reference(format!("spec.router.route.http.refs[{at}]"), Target::Route, value));
+            found.push(self.reference(
+                format!("spec.router.route.http.refs[{at}]"),
+                Target::Given("HTTPRoute"),
+                value,
+            ));
         }
         if let Some(pool) = self.object.pointer("/spec/router/scheduler/pool/ref") {
-            found.push(self.reference("spec.router.scheduler.pool.ref".to_owned(), Target::Pool, pool));
+            found.push(self.reference(
+                "spec.router.scheduler.pool.ref".to_owned(),
+                Target::Given("InferencePool"),
+                pool,
+            ));
         }
         self.route("spec.router.route.http.spec", found);
         for pod in PODS {
@@ -159,7 +165,7 @@ impl Finder<'_> {
                             .unwrap_or_default(),
                         of: self.service.map(str::to_owned),
                     },
-                    "InferencePool" => Target::Pool,
+                    "InferencePool" => Target::Given("InferencePool"),
                     _ => continue,
                 };
                 found.push(self.reference(format!("{backends}[{at}]"), to, value));

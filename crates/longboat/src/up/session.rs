@@ -118,20 +118,21 @@ impl Session<'_> {
         if traces.is_some() && args.picking != Picking::Pods {
             bail!("--write-traces: pickers in the gateway write no traces; leave --picking out");
         }
+        let mut node = longboat_node::Options::new(executable);
+        node.engine = self.engine.engine.clone();
+        node.engine_reason.clone_from(&self.engine.reason);
+        node.offline = args.offline;
+        node.labels = args.node_label.iter().cloned().collect();
+        node.strict_scheduling = args.strict_scheduling;
+        node.rewrite_paths = args.rewrite_paths;
+        node.images = args.image.iter().cloned().collect();
+        node.traces = traces;
         Ok(Options {
             port: self.port,
             api_port: args.api_port,
             state: args.state.clone(),
-            executable,
-            engine: self.engine.engine.clone(),
-            engine_reason: self.engine.reason.clone(),
-            offline: args.offline,
-            node_labels: args.node_label.iter().cloned().collect(),
-            strict_scheduling: args.strict_scheduling,
-            rewrite_paths: args.rewrite_paths,
-            images: args.image.iter().cloned().collect(),
+            node,
             picking: args.picking,
-            traces,
             guard: Guard {
                 hosts: args.allow_host.clone(),
                 origins: args.cors_origin.clone(),

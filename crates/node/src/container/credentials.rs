@@ -3,10 +3,7 @@
 //! They go into the environment of the process that downloads, and nowhere else: not into the pod, and not into other
 //! containers.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::{collections::BTreeMap, fmt};
 
 /// The variables of one kind of store. An entry that ends in `*` is a prefix.
 struct Family {
@@ -76,12 +73,7 @@ impl Credentials {
         for family in &FAMILIES {
             if pod.keys().any(|name| family.decides(name)) {
                 // Containers of a user's own engine inherit everything.
-                let inherited: BTreeSet<String> = environment
-                    .keys()
-                    .filter(|name| family.has(name) && !pod.contains_key(*name))
-                    .cloned()
-                    .collect();
-                environment.retain(|name, _| !inherited.contains(name));
+                environment.retain(|name, _| !family.has(name) || pod.contains_key(name));
                 continue;
             }
             let given = self.0.iter().filter(|(name, _)| family.has(name));

@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, EnvVarSource, Pod, ResourceFieldSelector};
+use k8s_openapi::api::core::v1::{Container, EnvFromSource, EnvVarSource, Pod, ResourceFieldSelector};
 use longboat_quantity::Quantity;
 
 use super::expand::expand;
-use super::sources::{SourceNames, Sources};
+use super::sources::{SourceKey, SourceKind, Sources};
 
 /// Facts about a running pod that its API object does not have yet.
 #[derive(Debug, Clone)]
@@ -22,10 +22,10 @@ pub(crate) struct PodFacts {
 /// Why an environment cannot be built; shown as `CreateContainerConfigError`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EnvError {
-    #[error("{kind} {name:?} not found")]
-    Missing { kind: &'static str, name: String },
-    #[error("couldn't find key {key} in {kind} {namespace}/{name}")]
-    MissingKey { kind: &'static str, namespace: String, name: String, key: String },
+    #[error("{} {name:?} not found", kind.lower_case())]
+    Missing { kind: SourceKind, name: String },
+    #[error("couldn't find key {key} in {} {namespace}/{name}", kind.name())]
+    MissingKey { kind: SourceKind, namespace: String, name: String, key: String },
     #[error("unsupported fieldPath: {0}")]
     FieldPath(String),
     #[error("unsupported container resource: {0}")]
@@ -34,18 +34,39 @@ pub(crate) enum EnvError {
     Container(String),
 }
 
-/// Returns the names of the ConfigMaps and Secrets that the container's environment needs.
-pub(crate) fn wanted(container: &Container) -> SourceNames {
-    let mut wanted = SourceNames::default();
-    for from in container.env_from.iter().flatten() {
-        wanted.config_maps.extend(from.config_map_ref.iter().map(|r| r.name.clone()));
-        wanted.secrets.extend(from.secret_ref.iter().map(|r| r.name.clone()));
+/// Returns the ConfigMaps and Secrets that the container's environment needs.
+pub(crate) fn wanted(container: &Container) -> Vec<SourceKey> {
+    let whole =
+        container.env_from.iter().flatten().flat_map(whole_sources).map(|(kind, name, _)| (kind, name));
+    let sources = container.env.iter().flatten().filter_map(|var| key_source(var.value_from.as_ref()?));
+    let all = whole.chain(sources.map(|source| (source.kind, source.name)));
+    all.map(|(kind, name)| (kind, name.to_owned())).collect()
+}
+
+/// Returns the objects of an `envFrom`, and whether they are optional.
+fn whole_sources(from: &EnvFromSource) -> impl Iterator<Item = (SourceKind, &str, Option<bool>)> {
+    let map = from.config_map_ref.as_ref().map(|map| (SourceKind::ConfigMap, &*map.name, map.optional));
+    let secret = from.secret_ref.as_ref().map(|secret| (SourceKind::Secret, &*secret.name, secret.optional));
+    map.into_iter().chain(secret)
+}
+
+/// A key of a ConfigMap or a Secret.
+struct KeySource<'a> {
+    kind: SourceKind,
+    name: &'a str,
+    key: &'a str,
+    optional: Option<bool>,
+}
+
+/// Returns the key of a `valueFrom`, if it is one.
+fn key_source(source: &EnvVarSource) -> Option<KeySource<'_>> {
+    if let Some(map) = &source.config_map_key_ref {
+        let (kind, optional) = (SourceKind::ConfigMap, map.optional);
+        return Some(KeySource { kind, name: &map.name, key: &map.key, optional });
     }
-    for source in container.env.iter().flatten().filter_map(|var| var.value_from.as_ref()) {
-        wanted.config_maps.extend(source.config_map_key_ref.iter().map(|r| r.name.clone()));
-        wanted.secrets.extend(source.secret_key_ref.iter().map(|r| r.name.clone()));
-    }
-    wanted
+    let secret = source.secret_key_ref.as_ref()?;
+    let (kind, optional) = (SourceKind::Secret, secret.optional);
+    Some(KeySource { kind, name: &secret.name, key: &secret.key, optional })
 }
 
 /// Returns the container's variables without duplicates. `services` are the service variables. Variables of the manifest
@@ -61,22 +82,15 @@ pub(crate) fn resolve(
     let mut env = BTreeMap::new();
     for from in container.env_from.iter().flatten() {
         let prefix = from.prefix.as_deref().unwrap_or_default();
-        if let Some(reference) = &from.config_map_ref {
-            match sources.config_map(&reference.name) {
-                Some(map) => env.extend(
-                    map.data.iter().flatten().map(|(key, value)| (format!("{prefix}{key}"), value.clone())),
-                ),
-                None if reference.optional == Some(true) => {}
-                None => return Err(EnvError::Missing { kind: "configmap", name: reference.name.clone() }),
-            }
-        }
-        if let Some(reference) = &from.secret_ref {
-            match sources.secret(&reference.name) {
-                Some(secret) => env.extend(secret.data.iter().flatten().map(|(key, value)| {
-                    (format!("{prefix}{key}"), String::from_utf8_lossy(&value.0).into_owned())
-                })),
-                None if reference.optional == Some(true) => {}
-                None => return Err(EnvError::Missing { kind: "secret", name: reference.name.clone() }),
+        for (kind, name, optional) in whole_sources(from) {
+            match sources.get(kind, name) {
+                Some(source) => {
+                    env.extend(
+                        source.data.iter().map(|(key, value)| (format!("{prefix}{key}"), text(value))),
+                    );
+                }
+                None if optional == Some(true) => {}
+                None => return Err(EnvError::Missing { kind, name: name.to_owned() }),
             }
         }
     }
@@ -109,43 +123,28 @@ fn from_source(
     facts: &PodFacts,
     namespace: &str,
 ) -> Result<Option<String>, EnvError> {
-    let missing_key = |kind, name: &str, key: &str| EnvError::MissingKey {
-        kind,
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        key: key.to_owned(),
-    };
     if let Some(field) = &source.field_ref {
         return field_value(pod, &field.field_path, facts).map(Some);
     }
     if let Some(resource) = &source.resource_field_ref {
         return resource_value(pod, Some(container), resource).map(Some);
     }
-    if let Some(reference) = &source.config_map_key_ref {
-        let optional = reference.optional == Some(true);
-        return match sources.config_map(&reference.name) {
-            None if optional => Ok(None),
-            None => Err(EnvError::Missing { kind: "configmap", name: reference.name.clone() }),
-            Some(map) => match map.data.as_ref().and_then(|data| data.get(&reference.key)) {
-                Some(value) => Ok(Some(value.clone())),
-                None if optional => Ok(None),
-                None => Err(missing_key("ConfigMap", &reference.name, &reference.key)),
-            },
-        };
+    let Some(KeySource { kind, name, key, optional }) = key_source(source) else {
+        return Ok(Some(String::new()));
+    };
+    match sources.get(kind, name).map(|source| source.data.get(key)) {
+        Some(Some(value)) => Ok(Some(text(value))),
+        _ if optional == Some(true) => Ok(None),
+        Some(None) => {
+            let (namespace, name, key) = (namespace.to_owned(), name.to_owned(), key.to_owned());
+            Err(EnvError::MissingKey { kind, namespace, name, key })
+        }
+        None => Err(EnvError::Missing { kind, name: name.to_owned() }),
     }
-    if let Some(reference) = &source.secret_key_ref {
-        let optional = reference.optional == Some(true);
-        return match sources.secret(&reference.name) {
-            None if optional => Ok(None),
-            None => Err(EnvError::Missing { kind: "secret", name: reference.name.clone() }),
-            Some(secret) => match secret.data.as_ref().and_then(|data| data.get(&reference.key)) {
-                Some(value) => Ok(Some(String::from_utf8_lossy(&value.0).into_owned())),
-                None if optional => Ok(None),
-                None => Err(missing_key("Secret", &reference.name, &reference.key)),
-            },
-        };
-    }
-    Ok(Some(String::new()))
+}
+
+fn text(value: &[u8]) -> String {
+    String::from_utf8_lossy(value).into_owned()
 }
 
 /// Returns the value of a downward API field, for variables and volume files. Only volume files may ask for all labels or

@@ -10,16 +10,13 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use longboat_apiserver::pod_access::{ExecOptions, Execution, LogStream, PodAccessError};
-use rustix::process::Pid;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::process::Child;
 use tokio_util::io::StreamReader;
 
 use super::launch::Launch;
-use super::process::{Exit, Group, KillOnDrop, command, command_in_our_group};
+use super::process::{Running, command, command_in_our_group};
 use super::terminal::Terminal;
 use crate::probe::Target;
-use crate::reaper::Registration;
 
 /// A boxed input or output.
 type Input = Box<dyn AsyncWrite + Send + Unpin>;
@@ -66,11 +63,12 @@ fn piped(target: &Target, launch: &Launch, options: &ExecOptions) -> io::Result<
     command.stdin(if options.stdin { Stdio::piped() } else { Stdio::null() });
     command.stdout(if options.stdout { Stdio::piped() } else { Stdio::null() });
     command.stderr(if options.stderr { Stdio::piped() } else { Stdio::null() });
-    let mut child = command.spawn()?;
+    let mut running = Running::start(&mut command, target.reaper.as_ref())?;
+    let child = &mut running.child;
     let stdin = child.stdin.take().map(|stdin| Box::new(stdin) as Input);
     let stdout = child.stdout.take().map(|stdout| Box::new(stdout) as Output);
     let stderr = child.stderr.take().map(|stderr| Box::new(stderr) as Output);
-    Ok(Execution { stdin, stdout, stderr, resize: None, exit: Session::of(child, target).exit().boxed() })
+    Ok(Execution { stdin, stdout, stderr, resize: None, exit: running.exit().boxed() })
 }
 
 fn in_terminal(target: &Target, mut launch: Launch, options: &ExecOptions) -> io::Result<Execution> {
@@ -86,7 +84,7 @@ fn in_terminal(target: &Target, mut launch: Launch, options: &ExecOptions) -> io
     }
     let stream = |slave: &OwnedFd| slave.try_clone().map(Stdio::from);
     command.stdin(stream(&slave)?).stdout(stream(&slave)?).stderr(Stdio::from(slave));
-    let child = command.spawn()?;
+    let running = Running::start(&mut command, target.reaper.as_ref())?;
     drop(command);
     let resized = Arc::clone(&terminal);
     Ok(Execution {
@@ -94,27 +92,8 @@ fn in_terminal(target: &Target, mut launch: Launch, options: &ExecOptions) -> io
         stdout: Some(Box::new(terminal.reader())),
         stderr: None,
         resize: Some(Box::new(move |size| resized.resize(size))),
-        exit: Session::of(child, target).exit().boxed(),
+        exit: running.exit().boxed(),
     })
-}
-
-/// A running command. Dropping this kills its process group.
-struct Session {
-    child: Child,
-    _group: KillOnDrop,
-    _registration: Option<Registration>,
-}
-
-impl Session {
-    fn of(child: Child, target: &Target) -> Self {
-        let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
-        let registration = target.reaper.as_ref().zip(pid).map(|(reaper, pid)| reaper.register(pid));
-        Self { child, _group: KillOnDrop(Group(pid)), _registration: registration }
-    }
-
-    async fn exit(mut self) -> io::Result<i32> {
-        Ok(Exit::from(self.child.wait().await?).code)
-    }
 }
 
 #[cfg(test)]

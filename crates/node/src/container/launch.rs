@@ -94,12 +94,7 @@ pub(crate) fn launch(
             full_env.entry("LONGBOAT_WRITE_TRACE".to_owned()).or_insert(folder);
         }
     }
-    let args = leading
-        .iter()
-        .map(|arg| (*arg).to_owned())
-        .chain(rest.iter().map(|arg| paths.rewrite(arg)))
-        .collect();
-
+    let args = words(leading, &rest, &paths);
     let cwd = container
         .working_dir
         .as_deref()
@@ -115,16 +110,10 @@ impl Launch {
         let search = self.env.get("PATH").map_or(host.path.as_str(), String::as_str);
         let (program, leading, skip) = resolve(host, first, more, search, &self.paths)
             .ok_or_else(|| LaunchError::Command { command: first.clone(), image: String::new() })?;
-        let args = leading
-            .iter()
-            .map(|arg| (*arg).to_owned())
-            .chain(more[skip..].iter().map(|arg| self.paths.rewrite(arg)))
-            .collect();
+        let args = words(leading, &more[skip..], &self.paths);
         Ok(Self { program, args, ..self.clone() })
     }
-}
 
-impl Launch {
     /// Starts this program through another program of this machine. Changes nothing and returns `false` if that program does
     /// not exist.
     pub(crate) fn lead_by(&mut self, program: &str, arguments: &[&str], host: &Host) -> bool {
@@ -134,6 +123,12 @@ impl Launch {
         self.args.splice(0..0, arguments.chain([led]));
         true
     }
+}
+
+/// Returns the arguments of a role, and those of a manifest with paths of this machine.
+fn words(leading: &[&str], given: &[String], paths: &PathMap) -> Vec<String> {
+    let leading = leading.iter().map(|arg| (*arg).to_owned());
+    leading.chain(given.iter().map(|arg| paths.rewrite(arg))).collect()
 }
 
 /// Replaces KServe's modelcar containers, which run a shell inside the model's own image: the image does not exist here. The

@@ -34,13 +34,38 @@ impl From<ExitStatus> for Exit {
     }
 }
 
-/// A running process group.
+/// A running process. Dropping this kills its process group.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) child: Child,
+    group: KillOnDrop,
+    _registration: Option<Registration>,
+}
+
+impl Running {
+    /// Starts a process that leads a process group.
+    pub(super) fn start(command: &mut Command, reaper: Option<&Reaper>) -> io::Result<Self> {
+        let child = command.spawn()?;
+        let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        let registration = reaper.zip(pid).map(|(reaper, pid)| reaper.register(pid));
+        Ok(Self { child, group: KillOnDrop(Group(pid)), _registration: registration })
+    }
+
+    async fn wait(&mut self) -> io::Result<Exit> {
+        self.child.wait().await.map(Exit::from)
+    }
+
+    /// Waits for the process to end. Returns its exit code.
+    pub(super) async fn exit(mut self) -> io::Result<i32> {
+        Ok(self.wait().await?.code)
+    }
+}
+
+/// The running process of a container, and its output.
 #[derive(Debug)]
 pub(crate) struct Process {
-    child: Child,
-    group: KillOnDrop,
+    running: Running,
     output: JoinSet<()>,
-    _registration: Option<Registration>,
 }
 
 /// A process group, to which signals can be sent.
@@ -82,34 +107,33 @@ impl Group {
 impl Process {
     /// Starts a process whose output goes to `log`.
     pub(crate) fn spawn(launch: &Launch, log: &LogWriter, reaper: Option<&Reaper>) -> io::Result<Self> {
-        let mut child = command(launch).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
-        let registration = reaper.zip(pid).map(|(reaper, pid)| reaper.register(pid));
+        let mut running =
+            Running::start(command(launch).stdout(Stdio::piped()).stderr(Stdio::piped()), reaper)?;
         let mut output = JoinSet::new();
-        if let Some(stdout) = child.stdout.take() {
+        if let Some(stdout) = running.child.stdout.take() {
             output.spawn(copy(stdout, log.clone(), Stream::Stdout));
         }
-        if let Some(stderr) = child.stderr.take() {
+        if let Some(stderr) = running.child.stderr.take() {
             output.spawn(copy(stderr, log.clone(), Stream::Stderr));
         }
-        Ok(Self { child, group: KillOnDrop(Group(pid)), output, _registration: registration })
+        Ok(Self { running, output })
     }
 
     /// Returns the process group, so that the caller can signal it while [`wait`](Self::wait) is pending.
     pub(crate) fn group(&self) -> Group {
-        self.group.0
+        self.running.group.0
     }
 
     /// Waits for the process to end. Cancel safe.
     pub(crate) async fn wait(&mut self) -> io::Result<Exit> {
-        self.child.wait().await.map(Exit::from)
+        self.running.wait().await
     }
 
     /// Ends the processes that the main process left behind, and reads the rest of its output.
     ///
     /// The end of a container's first process also ends the others, as in a container runtime.
     pub(crate) async fn finish(mut self) {
-        drop(self.group);
+        drop(self.running.group);
         let drained = async { while self.output.join_next().await.is_some() {} };
         if tokio::time::timeout(DRAIN_TIMEOUT, drained).await.is_err() {
             tracing::debug!(
@@ -130,21 +154,21 @@ pub(crate) struct ExecOutput {
 /// Runs a command of an exec probe or hook to its end. Dropping the future kills its process group.
 pub(crate) async fn exec(launch: &Launch, reaper: Option<&Reaper>) -> io::Result<ExecOutput> {
     const MAX_OUTPUT_BYTES: u64 = 10 * 1024;
-    let mut child = command(launch).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
-    let _registration = reaper.zip(pid).map(|(reaper, pid)| reaper.register(pid));
-    let _guard = KillOnDrop(Group(pid));
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let (exit, out, err) =
-        tokio::join!(child.wait(), read_some(stdout, MAX_OUTPUT_BYTES), read_some(stderr, MAX_OUTPUT_BYTES));
+    let mut running = Running::start(command(launch).stdout(Stdio::piped()).stderr(Stdio::piped()), reaper)?;
+    let (stdout, stderr) = (running.child.stdout.take(), running.child.stderr.take());
+    let (exit, out, err) = tokio::join!(
+        running.wait(),
+        read_some(stdout, MAX_OUTPUT_BYTES),
+        read_some(stderr, MAX_OUTPUT_BYTES)
+    );
     let mut output = String::from_utf8_lossy(&out).into_owned();
     output.push_str(&String::from_utf8_lossy(&err));
-    Ok(ExecOutput { exit: exit?.into(), output })
+    Ok(ExecOutput { exit: exit?, output })
 }
 
 /// Kills the process group when dropped.
 #[derive(Debug)]
-pub(super) struct KillOnDrop(pub(super) Group);
+struct KillOnDrop(Group);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {

@@ -5,9 +5,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures::stream;
 use k8s_openapi::api::core::v1::{
     HostPathVolumeSource, ObjectReference, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, Pod,
 };
@@ -17,7 +15,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use super::pods::has_ended;
-use super::queue::{self, Key, Reconcile, key_of, triggers};
+use super::queue::{self, Again, Key, Reconcile, triggers};
 use super::setup::Setup;
 use super::writes::tolerate;
 use crate::cache::Cache;
@@ -34,7 +32,6 @@ const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 
 struct Claims {
     client: Client,
-    cache: Cache<PersistentVolumeClaim>,
     pods: Cache<Pod>,
     recorder: Recorder,
     /// The folder that holds one folder of claims per namespace.
@@ -42,12 +39,11 @@ struct Claims {
 }
 
 pub(super) async fn run(Setup { client, caches, recorder, cancel }: Setup, folders: PathBuf) {
-    let own = triggers(&caches.claims, |claim: &PersistentVolumeClaim| [key_of(claim)]);
     // A deleted pod may have been the last user of its claims.
     let pods = triggers(&caches.pods, |pod: &Pod| claims_of(pod));
     caches.pods.ready().await;
-    let claims = Claims { client, cache: caches.claims, pods: caches.pods, recorder, folders };
-    queue::run(claims, stream::select(own, pods), cancel).await;
+    let claims = Claims { client, pods: caches.pods, recorder, folders };
+    queue::run(claims, caches.claims, pods, cancel).await;
 }
 
 fn claims_of(pod: &Pod) -> Vec<Key> {
@@ -61,33 +57,29 @@ fn claims_of(pod: &Pod) -> Vec<Key> {
         .collect()
 }
 
-impl Reconcile for Claims {
+impl Reconcile<PersistentVolumeClaim> for Claims {
     const NAME: &'static str = "claims";
 
-    fn all(&self) -> Vec<Key> {
-        self.cache.all().iter().map(|claim| key_of(claim.as_ref())).collect()
+    async fn finalize(&mut self, key: &Key, claim: &PersistentVolumeClaim) -> Again {
+        self.release(key, claim).await.map(|()| None)
     }
 
-    async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
-        let Some(claim) = self.cache.get(&key.namespace, &key.name) else { return Ok(None) };
-        if claim.metadata.deletion_timestamp.is_some() {
-            return self.release(key, &claim).await.map(|()| None);
-        }
+    async fn reconcile(&mut self, key: &Key, claim: &PersistentVolumeClaim) -> Again {
         let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
         if phase == Some("Bound") {
             return Ok(None);
         }
         let spec = claim.spec.clone().unwrap_or_default();
-        let own = volume_name(&claim);
+        let own = volume_name(claim);
         let particular =
             spec.volume_name.as_ref().is_some_and(|name| *name != own) || spec.selector.is_some();
         if particular {
             let message = "this machine cannot bind a claim to a specific volume: remove volumeName and \
                            selector, and the claim is bound to a folder of the state directory";
-            self.recorder.publish(claim.as_ref(), Severity::Warning, "ProvisioningFailed", message);
+            self.recorder.publish(claim, Severity::Warning, "ProvisioningFailed", message);
             return Ok(None);
         }
-        self.bind(key, &claim, &own).await.map(|()| None)
+        self.bind(key, claim, &own).await.map(|()| None)
     }
 }
 
@@ -178,8 +170,7 @@ impl Claims {
             let folder = self.folders.join(&key.namespace).join(&key.name);
             if private::is_name(&key.name)
                 && private::is_name(&key.namespace)
-                && let Err(error) = tokio::fs::remove_dir_all(&folder).await
-                && error.kind() != std::io::ErrorKind::NotFound
+                && let Err(error) = private::if_found(tokio::fs::remove_dir_all(&folder).await)
             {
                 tracing::warn!(%error, folder = %folder.display(), "Cannot remove the folder of a deleted \
                                                                     PersistentVolumeClaim.");
@@ -205,10 +196,7 @@ impl Claims {
         let patch = json!({"metadata": {
             "resourceVersion": object.meta().resource_version, "finalizers": kept,
         }});
-        match api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(answer)) if answer.code == 404 => Ok(()),
-            Err(error) => Err(error),
-        }
+        tolerate(api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await, &[404])?;
+        Ok(())
     }
 }

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::stream;
 use k8s_openapi::api::core::v1::{Pod, Service};
@@ -22,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::owners::control_by;
 use super::pods::{has_ended, ready_since};
-use super::queue::{self, Key, Reconcile, key_of, triggers};
+use super::queue::{self, Again, Key, Reconcile, key_of, triggers};
 use super::selector;
 use super::setup::Caches;
 use super::writes::tolerate;
@@ -36,7 +35,6 @@ struct Slices {
 }
 
 pub(super) async fn run(client: Client, caches: Caches, cancel: CancellationToken) {
-    let services = triggers(&caches.services, |service: &Service| [key_of(service)]);
     let slices = triggers(&caches.slices, |slice: &EndpointSlice| {
         is_ours(slice).then(|| Key {
             namespace: slice.namespace().unwrap_or_default(),
@@ -52,8 +50,8 @@ pub(super) async fn run(client: Client, caches: Caches, cancel: CancellationToke
     });
     caches.pods.ready().await;
     caches.slices.ready().await;
-    queue::run(Slices { client, caches }, stream::select(services, stream::select(slices, pods)), cancel)
-        .await;
+    let services = caches.services.clone();
+    queue::run(Slices { client, caches }, services, stream::select(slices, pods), cancel).await;
 }
 
 fn is_ours(slice: &EndpointSlice) -> bool {
@@ -65,14 +63,11 @@ fn selects(service: &Service, pod: &Pod) -> bool {
     selector::matches(spec.and_then(|spec| spec.selector.as_ref()), pod.metadata.labels.as_ref())
 }
 
-impl Reconcile for Slices {
+impl Reconcile<Service> for Slices {
     const NAME: &'static str = "endpointslice";
 
-    fn all(&self) -> Vec<Key> {
-        self.caches.services.all().iter().map(|service| key_of(service.as_ref())).collect()
-    }
-
-    async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
+    // A deleted Service, or one without a selector, has no slices. The garbage collector deletes the slices that it owned.
+    async fn reconcile(&mut self, key: &Key, service: &Service) -> Again {
         let api: Api<EndpointSlice> = Api::namespaced(self.client.clone(), &key.namespace);
         let mut existing = self.caches.slices.all();
         existing.retain(|slice| {
@@ -80,22 +75,14 @@ impl Reconcile for Slices {
                 && slice.metadata.namespace.as_ref() == Some(&key.namespace)
                 && slice.labels().get(SERVICE_NAME) == Some(&key.name)
         });
-        // A deleted Service, or one without a selector, has no slices. The garbage collector deletes the slices that it
-        // owned.
-        let Some(service) = self.caches.services.get(&key.namespace, &key.name) else { return Ok(None) };
-        if service.metadata.deletion_timestamp.is_some() {
-            return Ok(None);
-        }
-        let wanted = desired(&service, &self.caches.pods.all());
+        let wanted = desired(service, &self.caches.pods.all());
         for slice in &wanted {
             let name = slice.name_any();
             match existing.iter().find(|live| live.name_any() == name) {
-                None => match api.create(&PostParams::default(), slice).await {
-                    Ok(_) => {}
-                    // The cache is behind; its next change triggers another reconcile.
-                    Err(kube::Error::Api(answer)) if answer.reason == "AlreadyExists" => {}
-                    Err(error) => return Err(error),
-                },
+                // If it exists, the cache is behind; its next change triggers another reconcile.
+                None => {
+                    tolerate(api.create(&PostParams::default(), slice).await, &[409])?;
+                }
                 Some(live) if !same(live, slice) => {
                     let patch = json!({
                         "metadata": {"labels": slice.metadata.labels, "ownerReferences": slice.metadata.owner_references,

@@ -1,7 +1,5 @@
 //! The objects that every namespace has: the ServiceAccount `default` and the ConfigMap `kube-root-ca.crt`.
 
-use std::time::Duration;
-
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -12,9 +10,9 @@ use longboat_watch::{Selection, text_of_watch};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::queue::{self, Key, Reconcile, Trigger, key_of, triggers};
+use super::queue::{self, Again, Key, Reconcile, Trigger};
 use super::setup::Caches;
-use crate::cache::Cache;
+use super::writes::tolerate;
 
 const ROOT_CA: &str = "kube-root-ca.crt";
 const ROOT_CA_DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal \
@@ -23,20 +21,15 @@ const ROOT_CA_DESCRIPTION: &str = "Contains a CA bundle that can be used to veri
 
 struct Defaults {
     client: Client,
-    namespaces: Cache<Namespace>,
     ca_pem: Option<String>,
 }
 
 pub(super) async fn run(client: Client, caches: Caches, ca_pem: Option<String>, cancel: CancellationToken) {
-    let own = triggers(&caches.namespaces, |namespace: &Namespace| {
-        [Key { namespace: String::new(), name: namespace.metadata.name.clone().unwrap_or_default() }]
-    });
     // The watches select these two names, and only fetch metadata.
     let accounts = of_name(&client, Selection::of::<ServiceAccount>(), "default");
     let bundles = of_name(&client, Selection::of::<ConfigMap>(), ROOT_CA);
-    let changes = stream::select(own, stream::select(accounts, bundles));
-    let defaults = Defaults { client, namespaces: caches.namespaces, ca_pem };
-    Box::pin(queue::run(defaults, changes, cancel)).await;
+    let defaults = Defaults { client, ca_pem };
+    Box::pin(queue::run(defaults, caches.namespaces, stream::select(accounts, bundles), cancel)).await;
 }
 
 /// Watches the objects of this name. Returns triggers for their namespaces.
@@ -58,26 +51,17 @@ fn of_name(client: &Client, all: Selection, name: &str) -> impl Stream<Item = Tr
     })
 }
 
-impl Reconcile for Defaults {
+impl Reconcile<Namespace> for Defaults {
     const NAME: &'static str = "namespace-defaults";
 
-    fn all(&self) -> Vec<Key> {
-        let namespaces = self.namespaces.all();
-        namespaces.iter().map(|namespace| key_of(namespace.as_ref())).collect()
-    }
-
-    async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
-        let Some(namespace) = self.namespaces.get("", &key.name) else { return Ok(None) };
-        if namespace.metadata.deletion_timestamp.is_some() {
-            return Ok(None);
-        }
+    async fn reconcile(&mut self, key: &Key, _: &Namespace) -> Again {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &key.name);
         if accounts.get_opt("default").await?.is_none() {
             let account = ServiceAccount {
                 metadata: ObjectMeta { name: Some("default".to_owned()), ..ObjectMeta::default() },
                 ..ServiceAccount::default()
             };
-            created(accounts.create(&PostParams::default(), &account).await)?;
+            tolerate(accounts.create(&PostParams::default(), &account).await, &[409])?;
         }
         let Some(pem) = &self.ca_pem else { return Ok(None) };
         let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), &key.name);
@@ -94,7 +78,7 @@ impl Reconcile for Defaults {
                     data: Some([("ca.crt".to_owned(), pem.clone())].into()),
                     ..ConfigMap::default()
                 };
-                created(maps.create(&PostParams::default(), &map).await)?;
+                tolerate(maps.create(&PostParams::default(), &map).await, &[409])?;
             }
             Some(map) if map.data.as_ref().and_then(|data| data.get("ca.crt")) != Some(pem) => {
                 let patch = Patch::Merge(json!({"data": {"ca.crt": pem}}));
@@ -103,13 +87,5 @@ impl Reconcile for Defaults {
             Some(_) => {}
         }
         Ok(None)
-    }
-}
-
-/// Treats an object that already exists as created: another writer may have been first.
-fn created<K>(result: Result<K, kube::Error>) -> Result<(), kube::Error> {
-    match result {
-        Err(kube::Error::Api(answer)) if answer.reason == "AlreadyExists" => Ok(()),
-        other => other.map(|_| ()),
     }
 }

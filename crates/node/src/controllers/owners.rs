@@ -2,22 +2,24 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 
 use super::queue::Key;
-use crate::cache::Cache;
+use crate::cache::{Cache, CachedKind};
 
-/// Returns the pods that an object controls.
-pub(super) fn pods_of<K: Resource>(pods: &Cache<Pod>, owner: &K) -> Vec<Arc<Pod>> {
-    let owner = owner.meta();
-    let mut pods = pods.all();
-    pods.retain(|pod| {
-        pod.metadata.namespace == owner.namespace
-            && controller_of(pod.as_ref()).is_some_and(|found| Some(&found.uid) == owner.uid.as_ref())
+/// Returns the objects of a kind that an object controls.
+pub(super) fn controlled_by<K: CachedKind>(cache: &Cache<K>, owner: &impl Resource) -> Vec<Arc<K>> {
+    let mut all = cache.all();
+    all.retain(|object| {
+        object.meta().namespace == owner.meta().namespace && controls(owner, object.as_ref())
     });
-    pods
+    all
+}
+
+/// Whether `owner` controls an object of its namespace.
+pub(super) fn controls(owner: &impl Resource, object: &impl Resource) -> bool {
+    controller_of(object).is_some_and(|found| Some(&found.uid) == owner.meta().uid.as_ref())
 }
 
 /// Returns the reference to the object's controller.

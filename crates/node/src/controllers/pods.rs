@@ -1,7 +1,24 @@
-//! The states of a pod that controllers count.
+//! The pods of a template, and the states of a pod that controllers count.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+
+/// Returns the pod of a template, without a name. Kubernetes: pkg/controller/controller_utils.go GetPodFromTemplate.
+pub(super) fn from_template(template: PodTemplateSpec, owner: OwnerReference) -> Pod {
+    let meta = template.metadata.unwrap_or_default();
+    Pod {
+        metadata: ObjectMeta {
+            labels: meta.labels,
+            annotations: meta.annotations,
+            finalizers: meta.finalizers,
+            owner_references: Some(vec![owner]),
+            ..ObjectMeta::default()
+        },
+        spec: template.spec,
+        status: None,
+    }
+}
 
 /// Whether all containers of a pod have ended for good.
 pub(super) fn has_ended(pod: &Pod) -> bool {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream};
 use kube::Resource;
 use longboat_watch::text_of;
 use tokio::time::Instant;
@@ -53,29 +53,41 @@ where
             }
             Change::Resync => vec![Trigger::All],
         };
-        futures::stream::iter(triggers)
+        stream::iter(triggers)
     })
 }
 
-/// A controller.
-pub(super) trait Reconcile: Send {
+/// The time until the next reconcile if nothing changes before.
+pub(super) type Again = Result<Option<Duration>, kube::Error>;
+
+/// A controller of the objects of one kind.
+pub(super) trait Reconcile<K: CachedKind>: Send {
     /// The name for log messages.
     const NAME: &'static str;
 
-    /// Returns the keys of all objects of the controller.
-    fn all(&self) -> Vec<Key>;
+    /// Reconciles an object.
+    fn reconcile(&mut self, key: &Key, object: &K) -> impl Future<Output = Again> + Send;
 
-    /// Reconciles one object. Returns the time until the next reconcile if nothing changes before.
-    fn reconcile(&mut self, key: &Key) -> impl Future<Output = Result<Option<Duration>, kube::Error>> + Send;
+    /// Reconciles an object that is being deleted.
+    fn finalize(&mut self, _: &Key, _: &K) -> impl Future<Output = Again> + Send {
+        std::future::ready(Ok(None))
+    }
+
+    /// Forgets an object that is gone.
+    fn forget(&mut self, _: &Key) -> impl Future<Output = Again> + Send {
+        std::future::ready(Ok(None))
+    }
 }
 
-/// Runs a controller until `cancel`.
-pub(super) async fn run<R: Reconcile>(
+/// Runs a controller of these objects until `cancel`. Their changes trigger it, and so do the `others`.
+pub(super) async fn run<K: CachedKind, R: Reconcile<K>>(
     mut controller: R,
-    triggers: impl Stream<Item = Trigger> + Send,
+    objects: Cache<K>,
+    others: impl Stream<Item = Trigger> + Send,
     cancel: CancellationToken,
 ) {
-    let mut triggers = std::pin::pin!(triggers);
+    let own = triggers(&objects, |object: &K| [key_of(object)]);
+    let mut triggers = std::pin::pin!(stream::select(own, others));
     let mut due: BTreeMap<Key, Instant> = BTreeMap::new();
     let mut retries: HashMap<Key, Duration> = HashMap::new();
     loop {
@@ -88,14 +100,23 @@ pub(super) async fn run<R: Reconcile>(
                 Some(Trigger::One(key)) => {
                     due.insert(key, Instant::now());
                 }
-                Some(Trigger::All) => due.extend(controller.all().into_iter().map(|key| (key, Instant::now()))),
+                Some(Trigger::All) => {
+                    due.extend(objects.all().iter().map(|object| (key_of(object.as_ref()), Instant::now())));
+                }
                 None => return,
             },
             () = sleep_until(next.as_ref().map(|(_, at)| *at)) => {
                 let Some((key, _)) = next else { continue };
                 // Before the reconcile, so that a change in the meantime makes the key due again.
                 due.remove(&key);
-                match controller.reconcile(&key).await {
+                let outcome = match objects.get(&key.namespace, &key.name) {
+                    Some(object) if object.meta().deletion_timestamp.is_some() => {
+                        controller.finalize(&key, &object).await
+                    }
+                    Some(object) => controller.reconcile(&key, &object).await,
+                    None => controller.forget(&key).await,
+                };
+                match outcome {
                     Ok(again) => {
                         retries.remove(&key);
                         if let Some(wait) = again {
@@ -134,6 +155,8 @@ pub(crate) async fn sleep_until(at: Option<Instant>) {
 mod tests {
     use std::sync::Arc;
 
+    use k8s_openapi::api::core::v1::Pod;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
     use parking_lot::Mutex;
     use tokio::sync::mpsc;
     use tokio_stream::wrappers::ReceiverStream;
@@ -145,14 +168,10 @@ mod tests {
         failures: u32,
     }
 
-    impl Reconcile for FailureLog {
+    impl Reconcile<Pod> for FailureLog {
         const NAME: &'static str = "failing";
 
-        fn all(&self) -> Vec<Key> {
-            vec![key("a"), key("b")]
-        }
-
-        async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
+        async fn reconcile(&mut self, key: &Key, _: &Pod) -> Again {
             self.seen.lock().push(key.name.clone());
             if key.name == "b" && self.failures > 0 {
                 self.failures -= 1;
@@ -166,16 +185,23 @@ mod tests {
         Key { namespace: "ns".into(), name: name.into() }
     }
 
+    fn pod(name: &str) -> Pod {
+        let metadata =
+            ObjectMeta { namespace: Some("ns".into()), name: Some(name.into()), ..ObjectMeta::default() };
+        Pod { metadata, ..Pod::default() }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn objects_are_looked_at_once_for_many_changes_and_again_after_failures() {
         let seen = Arc::default();
+        let objects = Cache::of(vec![pod("a"), pod("b")]);
         let controller = FailureLog { seen: Arc::clone(&seen), failures: 2 };
         let (sender, receiver) = mpsc::channel(10);
         for trigger in [Trigger::All, Trigger::One(key("a")), Trigger::One(key("a"))] {
             sender.send(trigger).await.unwrap();
         }
         let cancel = CancellationToken::new();
-        let running = tokio::spawn(run(controller, ReceiverStream::new(receiver), cancel.clone()));
+        let running = tokio::spawn(run(controller, objects, ReceiverStream::new(receiver), cancel.clone()));
         tokio::time::sleep(Duration::from_secs(1)).await;
         cancel.cancel();
         running.await.unwrap();

@@ -7,21 +7,18 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::stream;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::PostParams;
-use kube::{Api, Client, ResourceExt};
+use kube::{Client, ResourceExt};
 use longboat_watch::text_of;
 use tokio::time::Instant;
 
-use super::owners::{control_by, owner_key, pods_of};
-use super::pods::{is_active, ready_since};
-use super::queue::{self, Key, Reconcile, key_of, triggers};
+use super::owners::{control_by, controlled_by, owner_key};
+use super::pods::{from_template, is_active, ready_since};
+use super::queue::{self, Again, Key, Reconcile, triggers};
 use super::setup::{Caches, Setup};
-use super::writes::{delete_pod, merge_status, now, with_nulls};
+use super::writes::{create_pod, delete_pod, merge_status, now, with_nulls};
 use crate::events::{Recorder, Severity};
 
 /// How long the cache may take to show a write. After that, the write counts as lost.
@@ -43,24 +40,23 @@ struct Expectations {
 }
 
 pub(super) async fn run(Setup { client, caches, recorder, cancel }: Setup) {
-    let own = triggers(&caches.replica_sets, |set: &ReplicaSet| [key_of(set)]);
     let pods = triggers(&caches.pods, |pod: &Pod| owner_key(pod, "ReplicaSet"));
     caches.pods.ready().await;
+    let objects = caches.replica_sets.clone();
     let sets = ReplicaSets { client, caches, recorder, unseen: HashMap::new() };
-    queue::run(sets, stream::select(own, pods), cancel).await;
+    queue::run(sets, objects, pods, cancel).await;
 }
 
-impl Reconcile for ReplicaSets {
+impl Reconcile<ReplicaSet> for ReplicaSets {
     const NAME: &'static str = "replicaset";
 
-    fn all(&self) -> Vec<Key> {
-        self.caches.replica_sets.all().iter().map(|set| key_of(set.as_ref())).collect()
+    async fn finalize(&mut self, key: &Key, set: &ReplicaSet) -> Again {
+        self.reconcile(key, set).await
     }
 
-    async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
-        let Some(set) = self.caches.replica_sets.get(&key.namespace, &key.name) else { return Ok(None) };
+    async fn reconcile(&mut self, _: &Key, set: &ReplicaSet) -> Again {
         let uid = set.uid().unwrap_or_default();
-        let pods = pods_of(&self.caches.pods, set.as_ref());
+        let pods = controlled_by(&self.caches.pods, set);
         let unseen = self.unseen.entry(uid.clone()).or_default();
         let waiting = unseen.settle(&pods);
         let active: Vec<_> =
@@ -72,17 +68,14 @@ impl Reconcile for ReplicaSets {
         let mut failure = None;
         if set.metadata.deletion_timestamp.is_none() {
             if have < wanted {
-                failure = self.create(&set, wanted - have).await.err().map(|error| ("FailedCreate", error));
+                failure = self.create(set, wanted - have).await.err().map(|error| ("FailedCreate", error));
             } else if have > wanted {
-                failure = self
-                    .remove(&set, &active, have - wanted)
-                    .await
-                    .err()
-                    .map(|error| ("FailedDelete", error));
+                let removed = self.remove(set, &active, have - wanted).await;
+                failure = removed.err().map(|error| ("FailedDelete", error));
             }
         }
         let again = self
-            .write_status(&set, &pods, failure.as_ref().map(|(reason, error)| (*reason, text_of(error))))
+            .write_status(set, &pods, failure.as_ref().map(|(reason, error)| (*reason, text_of(error))))
             .await?;
         // Otherwise each set that ever existed would leave an entry.
         if self.unseen.get(&uid).is_some_and(Expectations::is_empty) {
@@ -116,23 +109,13 @@ fn pod_uid(pod: &Pod) -> &str {
 
 impl ReplicaSets {
     async fn create(&mut self, set: &ReplicaSet, count: i32) -> Result<(), kube::Error> {
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &set.namespace().unwrap_or_default());
         for _ in 0..count {
-            let pod = match api.create(&PostParams::default(), &pod_from(set)).await {
-                Ok(pod) => pod,
-                Err(error) => {
-                    let message = format!("Error creating: {}", text_of(&error));
-                    self.recorder.publish(set, Severity::Warning, "FailedCreate", message);
-                    return Err(error);
-                }
-            };
+            let pod = create_pod(&self.client, &self.recorder, set, &pod_from(set)).await?;
             // The watch event may have arrived before the response.
             if self.caches.pods.get(&pod.namespace().unwrap_or_default(), &pod.name_any()).is_none() {
                 let unseen = self.unseen.entry(set.uid().unwrap_or_default()).or_default();
                 unseen.created.insert(pod.uid().unwrap_or_default(), Instant::now());
             }
-            let message = format!("Created pod: {}", pod.name_any());
-            self.recorder.publish(set, Severity::Normal, "SuccessfulCreate", message);
         }
         Ok(())
     }
@@ -165,7 +148,7 @@ impl ReplicaSets {
         set: &ReplicaSet,
         pods: &[Arc<Pod>],
         failure: Option<(&'static str, String)>,
-    ) -> Result<Option<Duration>, kube::Error> {
+    ) -> Again {
         let before = set.status.clone().unwrap_or_default();
         let (status, again) = status(set, pods, &before, failure, Timestamp::now());
         if status != before {
@@ -184,19 +167,9 @@ impl ReplicaSets {
 
 fn pod_from(set: &ReplicaSet) -> Pod {
     let template = set.spec.as_ref().and_then(|spec| spec.template.clone()).unwrap_or_default();
-    let meta = template.metadata.unwrap_or_default();
-    Pod {
-        metadata: ObjectMeta {
-            generate_name: Some(format!("{}-", set.name_any())),
-            labels: meta.labels,
-            annotations: meta.annotations,
-            finalizers: meta.finalizers,
-            owner_references: Some(vec![control_by(set)]),
-            ..ObjectMeta::default()
-        },
-        spec: template.spec,
-        status: None,
-    }
+    let mut pod = from_template(template, control_by(set));
+    pod.metadata.generate_name = Some(format!("{}-", set.name_any()));
+    pod
 }
 
 /// Returns a sort key: pods with lower ranks are removed first. Kubernetes: pkg/controller/controller_utils.go

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::stream;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetStatus};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod, Volume};
@@ -19,9 +18,9 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::int_or_percent;
-use super::owners::{control_by, owner_key, pods_of};
-use super::pods::{has_ended, ready_since};
-use super::queue::{self, Key, Reconcile, key_of, triggers};
+use super::owners::{control_by, controlled_by, owner_key};
+use super::pods::{from_template, has_ended, ready_since};
+use super::queue::{self, Again, Key, Reconcile, triggers};
 use super::replicaset::available_at;
 use super::setup::Setup;
 use super::writes::{delete_pod, merge_status, tolerate, with_nulls};
@@ -34,17 +33,15 @@ const REVISION: &str = "controller-revision-hash";
 
 struct StatefulSets {
     client: Client,
-    sets: Cache<StatefulSet>,
     pods: Cache<Pod>,
     recorder: Recorder,
 }
 
 pub(super) async fn run(Setup { client, caches, recorder, cancel }: Setup) {
-    let own = triggers(&caches.stateful_sets, |set: &StatefulSet| [key_of(set)]);
     let pods = triggers(&caches.pods, |pod: &Pod| owner_key(pod, "StatefulSet"));
     caches.pods.ready().await;
-    let sets = StatefulSets { client, sets: caches.stateful_sets, pods: caches.pods, recorder };
-    queue::run(sets, stream::select(own, pods), cancel).await;
+    let sets = StatefulSets { client, pods: caches.pods, recorder };
+    queue::run(sets, caches.stateful_sets, pods, cancel).await;
 }
 
 /// The actions for a set.
@@ -58,31 +55,26 @@ struct Plan {
     again: Option<Duration>,
 }
 
-impl Reconcile for StatefulSets {
+impl Reconcile<StatefulSet> for StatefulSets {
     const NAME: &'static str = "statefulset";
 
-    fn all(&self) -> Vec<Key> {
-        self.sets.all().iter().map(|set| key_of(set.as_ref())).collect()
-    }
-
-    async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
-        let Some(set) = self.sets.get(&key.namespace, &key.name) else { return Ok(None) };
-        if set.metadata.deletion_timestamp.is_some() {
-            return Ok(None);
-        }
-        let pods = pods_of(&self.pods, set.as_ref());
-        let plan = plan(&set, &pods, Timestamp::now());
+    async fn reconcile(&mut self, key: &Key, set: &StatefulSet) -> Again {
+        let pods = controlled_by(&self.pods, set);
+        let plan = plan(set, &pods, Timestamp::now());
         for ordinal in &plan.create {
-            self.create(&set, *ordinal, &plan.status).await?;
+            self.create(set, *ordinal, &plan.status).await?;
         }
         for pod in pods.iter().filter(|pod| plan.delete.contains(&pod.name_any())) {
             if delete_pod(&self.client, pod).await? {
                 let message = format!("delete Pod {} in StatefulSet {} successful", pod.name_any(), key.name);
-                self.recorder.publish(set.as_ref(), Severity::Normal, "SuccessfulDelete", message);
+                self.recorder.publish(set, Severity::Normal, "SuccessfulDelete", message);
             }
         }
-        self.release_claims(&set, &pods).await?;
-        self.write(&set, &plan.status).await?;
+        self.release_claims(set, &pods).await?;
+        if set.status.as_ref() != Some(&plan.status) {
+            let status = with_nulls(&plan.status, &["currentReplicas", "readyReplicas", "updatedReplicas"]);
+            merge_status(&self.client, set, status).await?;
+        }
         Ok(plan.again)
     }
 }
@@ -102,16 +94,11 @@ impl StatefulSets {
             if claims.get_opt(&name).await?.is_some() {
                 continue;
             }
-            match claims.create(&PostParams::default(), &claim).await {
-                Ok(_) => {
-                    let message = format!(
-                        "create Claim {name} Pod {}-{ordinal} in StatefulSet {0} success",
-                        set.name_any()
-                    );
-                    self.recorder.publish(set, Severity::Normal, "SuccessfulCreate", message);
-                }
-                Err(kube::Error::Api(answer)) if answer.code == 409 => {}
-                Err(error) => return Err(error),
+            if tolerate(claims.create(&PostParams::default(), &claim).await, &[409])?.is_some() {
+                let set_name = set.name_any();
+                let message =
+                    format!("create Claim {name} Pod {set_name}-{ordinal} in StatefulSet {set_name} success");
+                self.recorder.publish(set, Severity::Normal, "SuccessfulCreate", message);
             }
         }
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
@@ -158,15 +145,6 @@ impl StatefulSets {
                 tolerate(api.delete(&name, &DeleteParams::default()).await, &[404])?;
             }
         }
-        Ok(())
-    }
-
-    async fn write(&self, set: &StatefulSet, status: &StatefulSetStatus) -> Result<(), kube::Error> {
-        if set.status.as_ref() == Some(status) {
-            return Ok(());
-        }
-        let value = with_nulls(status, &["currentReplicas", "readyReplicas", "updatedReplicas"]);
-        merge_status(&self.client, set, value).await?;
         Ok(())
     }
 }
@@ -308,13 +286,12 @@ fn claims_of(set: &StatefulSet, ordinal: i32) -> Vec<PersistentVolumeClaim> {
 fn pod_of(set: &StatefulSet, ordinal: i32, revision: &str) -> Pod {
     let name = format!("{}-{ordinal}", set.name_any());
     let spec = set.spec.clone().unwrap_or_default();
-    let meta = spec.template.metadata.unwrap_or_default();
-    let mut labels = meta.labels.unwrap_or_default();
-    labels.extend(
+    let mut numbered = from_template(spec.template, control_by(set));
+    numbered.labels_mut().extend(
         [(POD_NAME, name.clone()), (POD_INDEX, ordinal.to_string()), (REVISION, revision.to_owned())]
             .map(|(key, value)| (key.to_owned(), value)),
     );
-    let mut pod = spec.template.spec.unwrap_or_default();
+    let pod = numbered.spec.get_or_insert_default();
     pod.hostname = Some(name.clone());
     pod.subdomain = spec.service_name.filter(|name| !name.is_empty());
     let templates = spec.volume_claim_templates.unwrap_or_default();
@@ -330,18 +307,8 @@ fn pod_of(set: &StatefulSet, ordinal: i32, revision: &str) -> Pod {
             ..Volume::default()
         });
     }
-    Pod {
-        metadata: ObjectMeta {
-            name: Some(name),
-            labels: Some(labels),
-            annotations: meta.annotations,
-            finalizers: meta.finalizers,
-            owner_references: Some(vec![control_by(set)]),
-            ..ObjectMeta::default()
-        },
-        spec: Some(pod),
-        status: None,
-    }
+    numbered.metadata.name = Some(name);
+    numbered
 }
 
 #[cfg(test)]

@@ -5,24 +5,55 @@ use std::fmt::Debug;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
+use longboat_watch::text_of;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::events::{Recorder, Severity};
+
 /// Returns `None` if the API server refused with one of these codes: others may have deleted or changed the object meanwhile, and
 /// their change brings the next reconcile.
-pub(super) fn tolerate<T>(result: Result<T, kube::Error>, codes: &[u16]) -> Result<Option<T>, kube::Error> {
+pub(crate) fn tolerate<T>(result: Result<T, kube::Error>, codes: &[u16]) -> Result<Option<T>, kube::Error> {
     match result {
         Err(kube::Error::Api(answer)) if codes.contains(&answer.code) => Ok(None),
         other => other.map(Some),
     }
 }
 
-/// Deletes a pod, and no other pod that has its name by now. Returns whether there was something to delete.
+/// Creates a pod for an object, and publishes the outcome. It is no news if a pod of this name exists: the cache is behind, or
+/// the previous pod is being deleted, and its deletion brings the next reconcile.
+pub(super) async fn create_pod<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    recorder: &Recorder,
+    owner: &K,
+    pod: &Pod,
+) -> Result<Pod, kube::Error> {
+    let namespace = owner.meta().namespace.as_deref().unwrap_or_default();
+    let created = Api::<Pod>::namespaced(client.clone(), namespace).create(&PostParams::default(), pod).await;
+    match &created {
+        Ok(pod) => {
+            let message = format!("Created pod: {}", pod.name_any());
+            recorder.publish(owner, Severity::Normal, "SuccessfulCreate", message);
+        }
+        Err(kube::Error::Api(answer)) if answer.code == 409 => {}
+        Err(error) => {
+            let message = format!("Error creating: {}", text_of(error));
+            recorder.publish(owner, Severity::Warning, "FailedCreate", message);
+        }
+    }
+    created
+}
+
+/// Deletes a pod, and no other pod that has its name by now. Returns whether there was something to delete that is not being
+/// deleted already.
 pub(super) async fn delete_pod(client: &Client, pod: &Pod) -> Result<bool, kube::Error> {
+    if pod.metadata.deletion_timestamp.is_some() {
+        return Ok(false);
+    }
     let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
     let preconditions = Some(Preconditions { uid: pod.uid(), resource_version: None });
     let params = DeleteParams { preconditions, ..DeleteParams::default() };

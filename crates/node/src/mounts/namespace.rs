@@ -14,6 +14,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::unistd::pivot_root;
 
 use super::plan::{MountError, Plan, deepest_existing};
+use crate::private;
 
 /// What a program may write into a folder that got a mount point. It is memory, and nobody needs it.
 const MAX_STRAY_BYTES: u32 = 16 << 20;
@@ -134,11 +135,8 @@ fn mount_memory(at: &Path, like: &Path) -> io::Result<()> {
 /// Makes `to` look like `from`, which has these entries.
 fn fill(to: &Path, from: &Path, entries: &[OsString]) -> io::Result<()> {
     for entry in entries {
-        match copy_entry(&from.join(entry), &to.join(entry)) {
-            // The entry was removed in the meantime.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            done => done?,
-        }
+        // The entry may have been removed in the meantime.
+        private::if_found(copy_entry(&from.join(entry), &to.join(entry)))?;
     }
     Ok(())
 }

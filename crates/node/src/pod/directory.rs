@@ -93,9 +93,7 @@ impl PodDirectory {
 
     /// Removes the folder. Files that cannot be removed stay until the node ends.
     pub(super) fn remove(&self) {
-        if let Err(error) = fs::remove_dir_all(&self.0)
-            && error.kind() != io::ErrorKind::NotFound
-        {
+        if let Err(error) = private::if_found(fs::remove_dir_all(&self.0)) {
             tracing::debug!(%error, path = %self.0.display(), "Cannot remove the files of a pod.");
         }
     }

@@ -79,12 +79,8 @@ impl Worker {
     fn probed(&mut self, index: usize, kind: Kind, report: Report) {
         match (kind, report) {
             (_, Report::Failure(message)) => {
-                self.say(
-                    index,
-                    Severity::Warning,
-                    "Unhealthy",
-                    format!("{} probe failed: {message}", kind.title()),
-                );
+                let message = format!("{} probe failed: {message}", kind.title());
+                self.say(index, Severity::Warning, "Unhealthy", message);
             }
             (Kind::Startup, Report::Verdict(true)) => self.started(index),
             (Kind::Readiness, Report::Verdict(passes)) => {
@@ -102,12 +98,8 @@ impl Worker {
                 if self.request_stop(index, Stop { deadline: Instant::now() + grace, pre_stop: true }) {
                     let name = &self.members[index].container.name;
                     let probe = kind.title().to_lowercase();
-                    self.say(
-                        index,
-                        Severity::Normal,
-                        "Killing",
-                        format!("Container {name} failed {probe} probe, will be restarted"),
-                    );
+                    let message = format!("Container {name} failed {probe} probe, will be restarted");
+                    self.say(index, Severity::Normal, "Killing", message);
                 }
             }
             (Kind::Liveness, Report::Verdict(true)) => {}

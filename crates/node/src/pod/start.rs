@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::download::ask_for_progress;
 use super::machine::State;
 use super::services;
-use super::worker::{Credentials, Message, RunningInstance, Worker};
+use super::worker::{Message, RunningInstance, Worker};
 use crate::container::env::{self, EnvError};
 use crate::container::host::{Host, PodSite};
 use crate::container::instance;
@@ -58,13 +58,9 @@ impl StartError {
     /// Returns the waiting reason for the status.
     fn reason(&self) -> &'static str {
         match self {
-            Self::Api(_)
-            | Self::Env(_)
-            | Self::Volume(_)
-            | Self::NoAccount { .. }
-            | Self::Credentials { .. } => "CreateContainerConfigError",
             Self::Launch(_) => "NoLocalRole",
             Self::Spawn { .. } => "RunContainerError",
+            _ => "CreateContainerConfigError",
         }
     }
 }
@@ -75,20 +71,17 @@ impl Worker {
         if self.retry_at.is_some_and(|at| at > Instant::now()) {
             return false;
         }
-        let message = match self.mount().await {
+        match self.mount().await {
             Ok(()) => return true,
-            Err(StartError::Api(error)) => {
-                tracing::debug!(
-                    error = %text_of(&error),
-                    pod = %self.pod.name_any(),
-                    "Cannot read the objects for the volumes of a pod."
-                );
-                None
+            Err(StartError::Api(error)) => tracing::debug!(
+                error = %text_of(&error),
+                pod = %self.pod.name_any(),
+                "Cannot read the objects for the volumes of a pod."
+            ),
+            Err(error) => {
+                let recorder = &self.shared.recorder;
+                recorder.publish(self.pod.as_ref(), Severity::Warning, "FailedMount", error.to_string());
             }
-            Err(error) => Some(error.to_string()),
-        };
-        if let Some(message) = message {
-            self.shared.recorder.publish(self.pod.as_ref(), Severity::Warning, "FailedMount", message);
         }
         self.retry_at = Some(Instant::now() + self.shared.timing.prepare_retry);
         false
@@ -105,12 +98,11 @@ impl Worker {
 
     async fn mount(&mut self) -> Result<(), StartError> {
         let namespace = self.pod.namespace().unwrap_or_default();
-        let mut sources = Sources::default();
-        sources.load(&self.shared.client, &namespace, volume::wanted(&self.pod)).await?;
+        let sources = Sources::load(&self.shared.client, &namespace, volume::wanted(&self.pod)).await?;
         let site = volume::Site {
             pod_dir: self.directory.path().to_owned(),
             claims_dir: self.shared.claims_dir.clone(),
-            tokens: self.tokens().await?,
+            tokens: self.requested_tokens().await?,
             simulator: self.shared.host.engine == Engine::Simulator,
         };
         self.volumes = Some(volume::mount(&self.pod, &site, &sources, &self.facts)?);
@@ -119,8 +111,8 @@ impl Worker {
 
     /// Returns the tokens of the pod's service account by audience, which is empty for the API server. Requests each once,
     /// and writes the API server's to the place where programs look for it, unless the pod or its account wants none.
-    async fn tokens(&mut self) -> Result<BTreeMap<String, String>, StartError> {
-        if let Credentials::Read(tokens) = &self.credentials {
+    async fn requested_tokens(&mut self) -> Result<BTreeMap<String, String>, StartError> {
+        if let Some(tokens) = &self.tokens {
             return Ok(tokens.clone());
         }
         let namespace = self.pod.namespace().unwrap_or_default();
@@ -160,7 +152,7 @@ impl Worker {
                 .write_credentials(&namespace, &self.shared.api, token)
                 .map_err(|source| StartError::Credentials { source })?;
         }
-        self.credentials = Credentials::Read(tokens.clone());
+        self.tokens = Some(tokens.clone());
         Ok(tokens)
     }
 
@@ -288,8 +280,7 @@ impl Worker {
     async fn command_line(&self, index: usize) -> Result<Launch, StartError> {
         let container = &self.members[index].container;
         let namespace = self.pod.namespace().unwrap_or_default();
-        let mut sources = Sources::default();
-        sources.load(&self.shared.client, &namespace, env::wanted(container)).await?;
+        let sources = Sources::load(&self.shared.client, &namespace, env::wanted(container)).await?;
         let links = self.pod.spec.as_ref().is_none_or(|spec| spec.enable_service_links != Some(false));
         let services = if links { self.shared.services.all() } else { Vec::new() };
         let own = services.iter().filter(|service| service.metadata.namespace.as_ref() == Some(&namespace));

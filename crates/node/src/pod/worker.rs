@@ -26,7 +26,7 @@ use crate::address::AddressLease;
 use crate::container::env::PodFacts;
 use crate::container::instance::{InstanceEvent, Stop};
 use crate::container::log::ContainerLog;
-use crate::controllers::sleep_until;
+use crate::controllers::{sleep_until, tolerate};
 use crate::events::{Severity, reference};
 use crate::pod_access::{PodEntry, PodRegistration};
 use crate::private;
@@ -74,15 +74,6 @@ struct TerminationRequest {
     report: bool,
 }
 
-/// The token of the pod's service account.
-#[derive(Debug, Clone)]
-pub(super) enum Credentials {
-    /// The tokens were not requested yet.
-    Unread,
-    /// The tokens by audience.
-    Read(BTreeMap<String, String>),
-}
-
 /// The state of one pod.
 pub(super) struct Worker {
     pub(super) shared: Arc<Shared>,
@@ -95,7 +86,8 @@ pub(super) struct Worker {
     /// The folders of the volumes, once they are mounted.
     pub(super) volumes: Option<BTreeMap<String, PathBuf>>,
     pub(super) facts: PodFacts,
-    pub(super) credentials: Credentials,
+    /// The tokens of the pod's service account by audience, once they were requested.
+    pub(super) tokens: Option<BTreeMap<String, String>>,
     pub(super) instances: JoinSet<()>,
     pub(super) messages: mpsc::Sender<Message>,
     pub(super) retry_at: Option<Instant>,
@@ -164,15 +156,12 @@ async fn delete(shared: &Shared, pod: &Pod) -> bool {
         preconditions: Some(Preconditions { uid: pod.uid(), resource_version: None }),
         ..DeleteParams::default()
     };
-    match api.delete(&pod.name_any(), &params).await {
-        Ok(_) => true,
-        // The pod is deleted, or another pod now has its name.
-        Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => true,
-        Err(error) => {
-            tracing::debug!(error = %text_of(&error), pod = %pod.name_any(), "Cannot delete a pod that has ended.");
-            false
-        }
+    // With these codes, the pod is deleted, or another pod now has its name.
+    let deleted = tolerate(api.delete(&pod.name_any(), &params).await, &[404, 409]);
+    if let Err(error) = &deleted {
+        tracing::debug!(error = %text_of(error), pod = %pod.name_any(), "Cannot delete a pod that has ended.");
     }
+    deleted.is_ok()
 }
 
 impl Worker {
@@ -234,7 +223,7 @@ impl Worker {
             logs,
             directory,
             volumes: None,
-            credentials: Credentials::Unread,
+            tokens: None,
             facts,
             instances: JoinSet::new(),
             messages,
@@ -309,17 +298,17 @@ impl Worker {
         if view.pod.metadata.uid == self.pod.metadata.uid {
             self.pod = Arc::clone(&view.pod);
         }
-        if let Some(deadline) = shutdown {
-            self.end(TerminationRequest { stop: Stop { deadline, pre_stop: false }, report: false });
+        let (deadline, pre_stop, report) = if let Some(deadline) = shutdown {
+            (deadline, false, false)
         } else if view.gone {
-            self.end(TerminationRequest { stop: Stop { deadline: now, pre_stop: false }, report: false });
+            (now, false, false)
         } else if self.pod.metadata.deletion_timestamp.is_some() {
             let grace = self.grace();
-            self.end(TerminationRequest {
-                stop: Stop { deadline: now + grace, pre_stop: !grace.is_zero() },
-                report: true,
-            });
-        }
+            (now + grace, !grace.is_zero(), true)
+        } else {
+            return;
+        };
+        self.end(TerminationRequest { stop: Stop { deadline, pre_stop }, report });
     }
 
     /// Returns the grace period of the pod.

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::private;
 pub(crate) use client::{Reaper, Registration};
 
 /// The variable that marks the node's processes.
@@ -75,10 +76,7 @@ impl Cleanup {
             }
         }
         for dir in &self.dirs {
-            match std::fs::remove_dir_all(dir) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
+            private::if_found(std::fs::remove_dir_all(dir))?;
         }
         Ok(())
     }

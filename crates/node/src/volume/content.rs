@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath, Pod, Volume};
 
-use super::error::VolumeError;
+use super::error::SetUpProblem;
 use crate::container::env::{self, PodFacts};
-use crate::container::sources::Sources;
+use crate::container::sources::{SourceKind, Sources};
 
 /// A file of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,15 +25,15 @@ pub(super) fn of(
     sources: &Sources,
     facts: &PodFacts,
     tokens: &BTreeMap<String, String>,
-) -> Result<Option<Files>, VolumeError> {
-    let mut collector = Collector { volume: &volume.name, pod, sources, facts, mode: 0, files: Files::new() };
+) -> Result<Option<Files>, SetUpProblem> {
+    let mut collector = Collector { pod, sources, facts, mode: 0, files: Files::new() };
     if let Some(source) = &volume.config_map {
         collector.mode = mode(source.default_mode);
-        collector.config_map(&source.name, source.items.as_deref(), source.optional)?;
+        collector.keys(SourceKind::ConfigMap, &source.name, source.items.as_deref(), source.optional)?;
     } else if let Some(source) = &volume.secret {
         collector.mode = mode(source.default_mode);
         let name = source.secret_name.as_deref().unwrap_or_default();
-        collector.secret(name, source.items.as_deref(), source.optional)?;
+        collector.keys(SourceKind::Secret, name, source.items.as_deref(), source.optional)?;
     } else if let Some(source) = &volume.downward_api {
         collector.mode = mode(source.default_mode);
         collector.downward(source.items.as_deref())?;
@@ -41,10 +41,15 @@ pub(super) fn of(
         collector.mode = mode(projected.default_mode);
         for source in projected.sources.iter().flatten() {
             if let Some(source) = &source.config_map {
-                collector.config_map(&source.name, source.items.as_deref(), source.optional)?;
+                collector.keys(
+                    SourceKind::ConfigMap,
+                    &source.name,
+                    source.items.as_deref(),
+                    source.optional,
+                )?;
             }
             if let Some(source) = &source.secret {
-                collector.secret(&source.name, source.items.as_deref(), source.optional)?;
+                collector.keys(SourceKind::Secret, &source.name, source.items.as_deref(), source.optional)?;
             }
             if let Some(source) = &source.downward_api {
                 collector.downward(source.items.as_deref())?;
@@ -54,10 +59,8 @@ pub(super) fn of(
                 collector.add(&source.path, token.map_or(&[][..], String::as_bytes), None);
             }
             if source.cluster_trust_bundle.is_some() || source.pod_certificate.is_some() {
-                return Err(VolumeError::Unsupported {
-                    volume: volume.name.clone(),
-                    message: "volumes from clusterTrustBundle and podCertificate need a cluster".to_owned(),
-                });
+                let message = "volumes from clusterTrustBundle and podCertificate need a cluster";
+                return Err(SetUpProblem::Unsupported(message.to_owned()));
             }
         }
     } else {
@@ -72,7 +75,6 @@ fn mode(mode: Option<i32>) -> u32 {
 
 /// Collects the files of one volume.
 struct Collector<'a> {
-    volume: &'a str,
     pod: &'a Pod,
     sources: &'a Sources,
     facts: &'a PodFacts,
@@ -87,48 +89,22 @@ impl Collector<'_> {
         self.files.insert(path.to_owned(), File { bytes: bytes.to_vec(), mode });
     }
 
-    fn config_map(
-        &mut self,
-        name: &str,
-        items: Option<&[KeyToPath]>,
-        optional: Option<bool>,
-    ) -> Result<(), VolumeError> {
-        let data = self.sources.config_map(name).map(|map| {
-            let text = map.data.iter().flatten().map(|(key, value)| (key.as_str(), value.as_bytes()));
-            let binary =
-                map.binary_data.iter().flatten().map(|(key, value)| (key.as_str(), value.0.as_slice()));
-            text.chain(binary).collect()
-        });
-        self.keys("configmap", name, data, items, optional == Some(true))
-    }
-
-    fn secret(
-        &mut self,
-        name: &str,
-        items: Option<&[KeyToPath]>,
-        optional: Option<bool>,
-    ) -> Result<(), VolumeError> {
-        let data = self.sources.secret(name).map(|secret| {
-            secret.data.iter().flatten().map(|(key, value)| (key.as_str(), value.0.as_slice())).collect()
-        });
-        self.keys("secret", name, data, items, optional == Some(true))
-    }
-
+    /// Adds the wanted keys of a ConfigMap or a Secret.
     fn keys(
         &mut self,
-        kind: &'static str,
+        kind: SourceKind,
         name: &str,
-        data: Option<BTreeMap<&str, &[u8]>>,
         items: Option<&[KeyToPath]>,
-        optional: bool,
-    ) -> Result<(), VolumeError> {
-        let Some(data) = data else {
-            return if optional {
-                Ok(())
-            } else {
-                Err(VolumeError::Missing { volume: self.volume.to_owned(), kind, name: name.to_owned() })
-            };
+        optional: Option<bool>,
+    ) -> Result<(), SetUpProblem> {
+        let optional = optional == Some(true);
+        let Some(source) = self.sources.get(kind, name) else {
+            let missing = SetUpProblem::Missing { kind, name: name.to_owned() };
+            return if optional { Ok(()) } else { Err(missing) };
         };
+        let binary = source.binary.iter().map(|(key, value)| (key.as_str(), value.0.as_slice()));
+        let data = source.data.iter().map(|(key, value)| (key.as_str(), value.as_slice()));
+        let data: BTreeMap<&str, &[u8]> = data.chain(binary).collect();
         let Some(items) = items.filter(|items| !items.is_empty()) else {
             for (key, bytes) in data {
                 self.add(key, bytes, None);
@@ -139,25 +115,18 @@ impl Collector<'_> {
             match data.get(item.key.as_str()) {
                 Some(bytes) => self.add(&item.path, bytes, item.mode),
                 None if optional => {}
-                None => {
-                    return Err(VolumeError::MissingKey {
-                        volume: self.volume.to_owned(),
-                        kind,
-                        key: item.key.clone(),
-                    });
-                }
+                None => return Err(SetUpProblem::MissingKey { kind, key: item.key.clone() }),
             }
         }
         Ok(())
     }
 
-    fn downward(&mut self, items: Option<&[DownwardAPIVolumeFile]>) -> Result<(), VolumeError> {
-        let field = |source| VolumeError::Field { volume: self.volume.to_owned(), source };
+    fn downward(&mut self, items: Option<&[DownwardAPIVolumeFile]>) -> Result<(), SetUpProblem> {
         for item in items.unwrap_or_default() {
             let value = if let Some(reference) = &item.field_ref {
-                env::field_value(self.pod, &reference.field_path, self.facts).map_err(field)?
+                env::field_value(self.pod, &reference.field_path, self.facts)?
             } else if let Some(selector) = &item.resource_field_ref {
-                env::resource_value(self.pod, None, selector).map_err(field)?
+                env::resource_value(self.pod, None, selector)?
             } else {
                 String::new()
             };

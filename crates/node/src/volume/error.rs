@@ -1,34 +1,49 @@
 //! Why a volume cannot be set up.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::container::env::EnvError;
+use crate::container::sources::SourceKind;
 
-/// Why a volume cannot be set up; shown in a `FailedMount` event.
+/// Why the volumes of a pod cannot be used; shown in a `FailedMount` event.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum VolumeError {
-    #[error("MountVolume.SetUp failed for volume {volume:?} : {kind} {name:?} not found")]
-    Missing { volume: String, kind: &'static str, name: String },
-    #[error("MountVolume.SetUp failed for volume {volume:?} : references non-existent {kind} key: {key}")]
-    MissingKey { volume: String, kind: &'static str, key: String },
-    #[error("MountVolume.SetUp failed for volume {volume:?} : {message}")]
-    Unsupported { volume: String, message: String },
-    #[error("MountVolume.SetUp failed for volume {volume:?} : {source}")]
-    Field {
-        volume: String,
-        #[source]
-        source: EnvError,
-    },
-    #[error("MountVolume.SetUp failed for volume {volume:?} : cannot write {path}: {source}")]
-    Write {
-        volume: String,
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    #[error("MountVolume.SetUp failed for volume {volume:?} : {problem}")]
+    SetUp { volume: String, problem: SetUpProblem },
     #[error("container {container:?} mounts volume {volume:?}, which the pod does not have")]
     NoSuchVolume { container: String, volume: String },
     #[error("container {container:?} has a subPath that leaves its volume: {path:?}")]
     SubPath { container: String, path: String },
+}
+
+/// Why one volume cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SetUpProblem {
+    #[error("{} {name:?} not found", kind.lower_case())]
+    Missing { kind: SourceKind, name: String },
+    #[error("references non-existent {} key: {key}", kind.lower_case())]
+    MissingKey { kind: SourceKind, key: String },
+    #[error("{0}")]
+    Unsupported(String),
+    #[error(transparent)]
+    Field(#[from] EnvError),
+    #[error("cannot write {path}: {source}")]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl VolumeError {
+    pub(super) fn of(volume: &str) -> impl FnOnce(SetUpProblem) -> Self {
+        move |problem| Self::SetUp { volume: volume.to_owned(), problem }
+    }
+}
+
+impl SetUpProblem {
+    pub(super) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Write { path: path.to_owned(), source }
+    }
 }

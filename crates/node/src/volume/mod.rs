@@ -19,8 +19,9 @@ use k8s_openapi::api::core::v1::{Container, Pod, Volume};
 use crate::container::env::PodFacts;
 use crate::container::expand::expand;
 use crate::container::paths::PathMap;
-use crate::container::sources::{SourceNames, Sources};
+use crate::container::sources::{SourceKey, SourceKind, Sources};
 use crate::private;
+use error::SetUpProblem;
 pub(crate) use error::VolumeError;
 
 /// The folder where Kubernetes puts the API credentials of every container.
@@ -39,18 +40,19 @@ pub(crate) struct Site {
     pub(crate) simulator: bool,
 }
 
-/// Returns the names of the ConfigMaps and Secrets that the pod's volumes need.
-pub(crate) fn wanted(pod: &Pod) -> SourceNames {
-    let mut wanted = SourceNames::default();
+/// Returns the ConfigMaps and Secrets that the pod's volumes need.
+pub(crate) fn wanted(pod: &Pod) -> Vec<SourceKey> {
+    let (mut maps, mut secrets) = (Vec::new(), Vec::new());
     for volume in volumes(pod) {
-        wanted.config_maps.extend(volume.config_map.iter().map(|source| source.name.clone()));
-        wanted.secrets.extend(volume.secret.iter().filter_map(|source| source.secret_name.clone()));
+        maps.extend(volume.config_map.iter().map(|source| source.name.clone()));
+        secrets.extend(volume.secret.iter().filter_map(|source| source.secret_name.clone()));
         for source in volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten()) {
-            wanted.config_maps.extend(source.config_map.iter().map(|source| source.name.clone()));
-            wanted.secrets.extend(source.secret.iter().map(|source| source.name.clone()));
+            maps.extend(source.config_map.iter().map(|source| source.name.clone()));
+            secrets.extend(source.secret.iter().map(|source| source.name.clone()));
         }
     }
-    wanted
+    let secrets = secrets.into_iter().map(|name| (SourceKind::Secret, name));
+    maps.into_iter().map(|name| (SourceKind::ConfigMap, name)).chain(secrets).collect()
 }
 
 /// Whether a volume of the pod has files that can change while it runs.
@@ -81,48 +83,51 @@ pub(crate) fn mount(
     sources: &Sources,
     facts: &PodFacts,
 ) -> Result<BTreeMap<String, PathBuf>, VolumeError> {
-    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let mut folders = BTreeMap::new();
     for volume in volumes(pod) {
-        check_name(volume, &volume.name)?;
-        let own = site.pod_dir.join("volumes").join(&volume.name);
-        let folder = if let Some(host) = &volume.host_path {
-            host_path(volume, &host.path, host.type_.as_deref().unwrap_or_default())?
-        } else if let Some(claim) = &volume.persistent_volume_claim {
-            check_name(volume, namespace)?;
-            check_name(volume, &claim.claim_name)?;
-            let folder = site.claims_dir.join(namespace).join(&claim.claim_name);
-            create(volume, &folder)?
-        } else if let Some(files) = content::of(volume, pod, sources, facts, &site.tokens)? {
-            create(volume, &own)?;
-            files::write(&own, &files).map_err(|source| VolumeError::Write {
-                volume: volume.name.clone(),
-                path: own.clone(),
-                source,
-            })?;
-            own
-        } else if volume.empty_dir.is_some() || volume.ephemeral.is_some() || is_bare(volume) {
-            create(volume, &own)?
-        } else if volume.image.is_some() {
-            if !site.simulator {
-                return Err(VolumeError::Unsupported {
-                    volume: volume.name.clone(),
-                    message: "an OCI image cannot be a volume without a container runtime: use hf://, s3:// or pvc://"
-                        .to_owned(),
-                });
-            }
-            create(volume, &own)?
-        } else {
-            return Err(VolumeError::Unsupported {
-                volume: volume.name.clone(),
-                message: "this kind of volume needs a cluster; this machine supports emptyDir, ephemeral, \
-                          hostPath, persistentVolumeClaim, configMap, secret, downwardAPI and projected"
-                    .to_owned(),
-            });
-        };
+        let folder = set_up(volume, pod, site, sources, facts).map_err(VolumeError::of(&volume.name))?;
         folders.insert(volume.name.clone(), folder);
     }
     Ok(folders)
+}
+
+fn set_up(
+    volume: &Volume,
+    pod: &Pod,
+    site: &Site,
+    sources: &Sources,
+    facts: &PodFacts,
+) -> Result<PathBuf, SetUpProblem> {
+    check_name(&volume.name)?;
+    let own = site.pod_dir.join("volumes").join(&volume.name);
+    if let Some(host) = &volume.host_path {
+        return host_path(&host.path, host.type_.as_deref().unwrap_or_default());
+    }
+    if let Some(claim) = &volume.persistent_volume_claim {
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        check_name(namespace)?;
+        check_name(&claim.claim_name)?;
+        return create(site.claims_dir.join(namespace).join(&claim.claim_name));
+    }
+    if let Some(files) = content::of(volume, pod, sources, facts, &site.tokens)? {
+        let own = create(own)?;
+        files::write(&own, &files).map_err(SetUpProblem::write(&own))?;
+        return Ok(own);
+    }
+    if volume.empty_dir.is_some()
+        || volume.ephemeral.is_some()
+        || is_bare(volume)
+        || (volume.image.is_some() && site.simulator)
+    {
+        return create(own);
+    }
+    let message = if volume.image.is_some() {
+        "an OCI image cannot be a volume without a container runtime: use hf://, s3:// or pvc://"
+    } else {
+        "this kind of volume needs a cluster; this machine supports emptyDir, ephemeral, hostPath, \
+         persistentVolumeClaim, configMap, secret, downwardAPI and projected"
+    };
+    Err(SetUpProblem::Unsupported(message.to_owned()))
 }
 
 /// A volume without a source is an emptyDir.
@@ -131,39 +136,26 @@ fn is_bare(volume: &Volume) -> bool {
 }
 
 /// Refuses a name that would lead out of its folder.
-fn check_name(volume: &Volume, name: &str) -> Result<(), VolumeError> {
+fn check_name(name: &str) -> Result<(), SetUpProblem> {
     if private::is_name(name) {
         return Ok(());
     }
-    Err(VolumeError::Unsupported {
-        volume: volume.name.clone(),
-        message: format!("invalid name `{name}`: it would lead out of the state directory"),
-    })
+    let message = format!("invalid name `{name}`: it would lead out of the state directory");
+    Err(SetUpProblem::Unsupported(message))
 }
 
-fn create(volume: &Volume, folder: &Path) -> Result<PathBuf, VolumeError> {
-    private::create_dir(folder).map_err(|source| VolumeError::Write {
-        volume: volume.name.clone(),
-        path: folder.to_owned(),
-        source,
-    })?;
-    Ok(folder.to_owned())
+fn create(folder: PathBuf) -> Result<PathBuf, SetUpProblem> {
+    private::create_dir(&folder).map_err(SetUpProblem::write(&folder))?;
+    Ok(folder)
 }
 
-fn host_path(volume: &Volume, path: &str, kind: &str) -> Result<PathBuf, VolumeError> {
+fn host_path(path: &str, kind: &str) -> Result<PathBuf, SetUpProblem> {
     let folder = PathBuf::from(path);
     let fits = match kind {
-        "DirectoryOrCreate" => {
-            create(volume, &folder)?;
-            true
-        }
+        "DirectoryOrCreate" => return create(folder),
         "FileOrCreate" => {
             if !folder.exists() {
-                fs::File::create(&folder).map_err(|source| VolumeError::Write {
-                    volume: volume.name.clone(),
-                    path: folder.clone(),
-                    source,
-                })?;
+                fs::File::create(&folder).map_err(SetUpProblem::write(&folder))?;
             }
             folder.is_file()
         }
@@ -171,14 +163,8 @@ fn host_path(volume: &Volume, path: &str, kind: &str) -> Result<PathBuf, VolumeE
         "File" => folder.is_file(),
         _ => true,
     };
-    if fits {
-        Ok(folder)
-    } else {
-        Err(VolumeError::Unsupported {
-            volume: volume.name.clone(),
-            message: format!("hostPath type check failed: {path} is not a {kind}"),
-        })
-    }
+    let message = || format!("hostPath type check failed: {path} is not a {kind}");
+    if fits { Ok(folder) } else { Err(SetUpProblem::Unsupported(message())) }
 }
 
 /// Returns the path rewriting of one container. Creates the missing folders of subPaths.
@@ -209,11 +195,7 @@ pub(crate) fn path_map(
         }
         let local = if sub_path.is_empty() { folder.clone() } else { folder.join(&sub_path) };
         if !local.exists() {
-            private::create_dir(&local).map_err(|source| VolumeError::Write {
-                volume: mount.name.clone(),
-                path: local.clone(),
-                source,
-            })?;
+            create(local.clone()).map_err(VolumeError::of(&mount.name))?;
         }
         // A mount at one of the implicit paths replaces it.
         entries.retain(|(path, _)| *path != mount.mount_path.trim_end_matches('/'));

@@ -14,7 +14,7 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use longboat_apiserver::pod_access::{LogOptions, PodRef};
 use longboat_apiserver::{ApiServer, Loops};
-use longboat_node::{AddressRange, ApiAccess, Node, NodeHandle, Options};
+use longboat_node::{ApiAccess, Node, NodeHandle, Options};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -35,7 +35,8 @@ pub(crate) struct TestNode {
 /// The addresses of one world. Tests that run at the same time on one machine must not share addresses.
 #[derive(Clone, Copy)]
 struct Network {
-    pods: AddressRange,
+    /// The first and the last one.
+    pods: [Ipv4Addr; 2],
     services: Ipv4Addr,
 }
 
@@ -44,9 +45,8 @@ impl Network {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let process = u8::try_from(std::process::id() % 64).unwrap();
         let world = u8::try_from(NEXT.fetch_add(1, Ordering::Relaxed) % 250).unwrap();
-        let pods = [1, 250].map(|host| Ipv4Addr::new(127, 100 + process, world, host));
         Self {
-            pods: AddressRange::new(pods[0], pods[1]).unwrap(),
+            pods: [1, 250].map(|host| Ipv4Addr::new(127, 100 + process, world, host)),
             services: Ipv4Addr::new(127, 164 + process, world, 0),
         }
     }
@@ -88,7 +88,8 @@ impl TestNode {
     /// Starts a node in a world that has none.
     pub(crate) async fn start_node(&mut self, change: impl FnOnce(&mut Options)) {
         let mut options = options(self.dir.path());
-        options.address_range = self.network.pods;
+        let [first, last] = self.network.pods;
+        options.address_range = first..=last;
         change(&mut options);
         let node = Node::start(self.client.clone(), options).await.unwrap();
         self.server.set_pod_access(node.pod_access());
@@ -248,8 +249,9 @@ pub(crate) fn options(dir: &Path) -> Options {
     let executable = dir.join("longboat");
     std::fs::write(&executable, super::roles::script()).unwrap();
     std::fs::set_permissions(&executable, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let api = ApiAccess { url: "https://127.0.0.1:6443".into(), ca_pem: Some("ca".into()) };
-    let mut options = Options::new(executable, dir.join("state"), api);
+    let mut options = Options::new(executable);
+    options.state_dir = dir.join("state");
+    options.api = ApiAccess { url: "https://127.0.0.1:6443".into(), ca_pem: Some("ca".into()) };
     options.timing.backoff_initial = Duration::from_millis(300);
     options.timing.backoff_max = Duration::from_millis(600);
     options.timing.prepare_retry = Duration::from_millis(50);

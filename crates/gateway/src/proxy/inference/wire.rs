@@ -7,7 +7,10 @@ use http::{
 };
 use longboat_extproc::{Header, HeaderChanges, Headers, ImmediateResponse};
 
-use crate::proxy::{answer::refuse_as_engines, body::ProxyBody};
+use crate::proxy::{
+    answer::{page, refuse_as_engines},
+    body::ProxyBody,
+};
 
 pub(super) fn request_headers(head: &Parts) -> Headers {
     let mut headers = Headers::new();
@@ -70,12 +73,7 @@ pub(super) fn answered(immediate: ImmediateResponse) -> Response<ProxyBody> {
     let is_refusal = status.as_u16() >= 400 && headers.get(header::CONTENT_TYPE.as_str()).is_none();
     let mut response = match std::str::from_utf8(&body) {
         Ok(text) if is_refusal => refuse_as_engines(status, text),
-        _ => {
-            let mut response = Response::new(ProxyBody::full(body));
-            *response.status_mut() = status;
-            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-            response
-        }
+        _ => page(status, "text/plain", body),
     };
     change(response.headers_mut(), &headers);
     response

@@ -12,6 +12,7 @@ use longboat_apiserver::pod_access::{LogOptions, LogStream};
 use tokio::sync::watch;
 
 use super::{ContainerLog, Record, current, rotated};
+use crate::private;
 
 /// The bytes to read at once, which is also about the memory that one reader needs.
 const CHUNK: usize = 16 * 1024;
@@ -38,11 +39,7 @@ pub(crate) fn open(log: &ContainerLog, options: &LogOptions) -> Result<LogStream
         if options.previous { running.checked_sub(1).ok_or(LogError::NoPrevious)? } else { running };
     let mut files = VecDeque::new();
     for path in [rotated(&shared.dir, instance), current(&shared.dir, instance)] {
-        match File::open(path) {
-            Ok(file) => files.push_back(file),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error.into()),
-        }
+        files.extend(private::if_found(File::open(path))?);
     }
     let rotations = state.rotations;
     drop(state);

@@ -11,14 +11,14 @@ use k8s_openapi::api::autoscaling::v2::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::{Client, Resource, ResourceExt};
+use kube::{Client, ResourceExt};
 use longboat_autoscale::{
     History, MetricTarget, Query, Recommendations, Sample, Scale, absent, given_metrics,
 };
 use tokio::time::Instant;
 
 use super::{QueueMetrics, Target, changes, metrics};
-use crate::controllers::queue::{self, Key, Reconcile, key_of};
+use crate::controllers::queue::{self, Again, Key, Reconcile};
 use crate::controllers::setup::{Caches, Setup};
 use crate::controllers::writes::{merge_status, now};
 use crate::events::{Recorder, Severity};
@@ -43,6 +43,7 @@ pub(in crate::controllers) async fn run(
     let changes = changes(&caches, &caches.autoscalers, target);
     // Without the targets in the cache, every autoscaler would report that its target is missing.
     caches.deployments.ready().await;
+    let objects = caches.autoscalers.clone();
     let autoscalers = Autoscalers {
         client,
         caches,
@@ -51,7 +52,7 @@ pub(in crate::controllers) async fn run(
         begun: Instant::now(),
         recommendations: HashMap::new(),
     };
-    Box::pin(queue::run(autoscalers, changes, cancel)).await;
+    Box::pin(queue::run(autoscalers, objects, changes, cancel)).await;
 }
 
 fn target(object: &HorizontalPodAutoscaler) -> Target {
@@ -59,22 +60,16 @@ fn target(object: &HorizontalPodAutoscaler) -> Target {
     Target { namespace: object.namespace().unwrap_or_default(), kind: target.kind, name: target.name }
 }
 
-impl Reconcile for Autoscalers {
+impl Reconcile<HorizontalPodAutoscaler> for Autoscalers {
     const NAME: &'static str = "horizontalpodautoscaler";
 
-    fn all(&self) -> Vec<Key> {
-        self.caches.autoscalers.all().iter().map(|object| key_of(object.as_ref())).collect()
+    async fn forget(&mut self, key: &Key) -> Again {
+        self.recommendations.remove(key);
+        Ok(None)
     }
 
-    async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
-        let Some(object) = self.caches.autoscalers.get(&key.namespace, &key.name) else {
-            self.recommendations.remove(key);
-            return Ok(None);
-        };
-        if object.meta().deletion_timestamp.is_some() {
-            return Ok(None);
-        }
-        let target = target(&object);
+    async fn reconcile(&mut self, key: &Key, object: &HorizontalPodAutoscaler) -> Again {
+        let target = target(object);
         let spec = object.spec.clone().unwrap_or_default();
         let before = object.status.clone().unwrap_or_default();
         let scale = target.scale(&self.caches);
@@ -82,7 +77,7 @@ impl Reconcile for Autoscalers {
             None => Outcome::NoTarget,
             Some(scale) if scale.wanted == 0 && spec.min_replicas != Some(0) => Outcome::Disabled,
             Some(scale) => {
-                let metrics = self.measure(&object, &spec, &target, scale).await;
+                let metrics = self.measure(object, &spec, &target, scale).await;
                 let recommended = match recommended(&metrics) {
                     // A metric that is missing could have asked for more.
                     Some(replicas) if replicas >= scale.wanted || metrics.iter().all(Result::is_ok) => {
@@ -114,16 +109,12 @@ impl Reconcile for Autoscalers {
             } else {
                 limit(&spec, *recommended).to_owned()
             };
-            self.recorder.publish(
-                object.as_ref(),
-                Severity::Normal,
-                "SuccessfulRescale",
-                format!("New size: {wanted}; reason: {reason}"),
-            );
+            let message = format!("New size: {wanted}; reason: {reason}");
+            self.recorder.publish(object, Severity::Normal, "SuccessfulRescale", message);
         }
-        let after = status(&object, &spec, &target, &outcome, scale, &before, &now());
+        let after = status(object, &spec, &target, &outcome, scale, &before, &now());
         if after != before {
-            merge_status(&self.client, object.as_ref(), after).await?;
+            merge_status(&self.client, object, after).await?;
         }
         Ok(matches!(outcome, Outcome::Scaled { .. }).then_some(SYNC_INTERVAL))
     }

@@ -32,7 +32,7 @@ struct Target {
     name: String,
 }
 
-/// Follows autoscalers of one kind, and the workloads that they scale.
+/// Follows the workloads that the autoscalers of one kind scale.
 fn changes<K: CachedKind>(
     caches: &Caches,
     autoscalers: &Cache<K>,
@@ -51,11 +51,8 @@ fn changes<K: CachedKind>(
     };
     let (of_deployment, of_set) = (scaling("Deployment"), scaling("LeaderWorkerSet"));
     stream::select(
-        triggers(autoscalers, |object: &K| [key_of(object)]),
-        stream::select(
-            triggers(&caches.deployments, move |object: &Deployment| of_deployment(key_of(object))),
-            triggers(&caches.leader_worker_sets, move |object: &LeaderWorkerSet| of_set(key_of(object))),
-        ),
+        triggers(&caches.deployments, move |object: &Deployment| of_deployment(key_of(object))),
+        triggers(&caches.leader_worker_sets, move |object: &LeaderWorkerSet| of_set(key_of(object))),
     )
 }
 

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{QueueMetrics, Target, changes, metrics};
-use crate::controllers::queue::{self, Key, Reconcile, key_of};
+use crate::controllers::queue::{self, Again, Key, Reconcile};
 use crate::controllers::setup::Caches;
 use crate::controllers::writes::{merge_status, now};
 
@@ -46,8 +46,9 @@ pub(in crate::controllers) async fn run(
     cancel: CancellationToken,
 ) {
     let changes = changes(&caches, &caches.scaled_objects, target);
-    let objects = ScaledObjects { client, caches, queue, states: HashMap::new() };
-    Box::pin(queue::run(objects, changes, cancel)).await;
+    let objects = caches.scaled_objects.clone();
+    let controller = ScaledObjects { client, caches, queue, states: HashMap::new() };
+    Box::pin(queue::run(controller, objects, changes, cancel)).await;
 }
 
 /// Returns the target. Like KEDA, this assumes a Deployment if no kind is given.
@@ -57,30 +58,24 @@ fn target(object: &ScaledObject) -> Target {
     Target { namespace: object.namespace().unwrap_or_default(), kind: kind.into(), name: target.name.clone() }
 }
 
-impl Reconcile for ScaledObjects {
+impl Reconcile<ScaledObject> for ScaledObjects {
     const NAME: &'static str = "scaledobject";
 
-    fn all(&self) -> Vec<Key> {
-        self.caches.scaled_objects.all().iter().map(|object| key_of(object.as_ref())).collect()
+    async fn forget(&mut self, key: &Key) -> Again {
+        self.states.remove(key);
+        Ok(None)
     }
 
-    async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
-        let Some(object) = self.caches.scaled_objects.get(&key.namespace, &key.name) else {
-            self.states.remove(key);
-            return Ok(None);
-        };
-        if object.metadata.deletion_timestamp.is_some() {
-            return Ok(None);
-        }
-        let target = target(&object);
+    async fn reconcile(&mut self, key: &Key, object: &ScaledObject) -> Again {
+        let target = target(object);
         let state = self.states.entry(key.clone()).or_default();
         let mut paused = false;
         if let Some(scale) = target.scale(&self.caches) {
-            let demand = state.demand(&object, &target, scale, (&self.caches, &self.queue)).await;
+            let demand = state.demand(object, &target, scale, (&self.caches, &self.queue)).await;
             paused = object.annotations().get(PAUSED).is_some_and(|value| value == "true");
             let now = state.begun.elapsed();
             let wanted =
-                state.scaled_object.replicas(&object.spec, scale, demand.as_ref().ok(), age(&object), now);
+                state.scaled_object.replicas(&object.spec, scale, demand.as_ref().ok(), age(object), now);
             if wanted != scale.wanted && !paused {
                 target.resize(&self.client, wanted).await?;
             }
@@ -88,7 +83,7 @@ impl Reconcile for ScaledObjects {
         let demand = state.polled.as_ref().map(|(_, _, demand)| demand);
         let after = status(&object.spec, &target, demand, paused);
         if object.status.as_ref() != Some(&after) {
-            merge_status(&self.client, object.as_ref(), after).await?;
+            merge_status(&self.client, object, after).await?;
         }
         let next = state.polled.as_ref().map(|(at, ..)| *at + polling_interval(&object.spec));
         Ok(next.map(|at| at.saturating_duration_since(Instant::now())))

@@ -9,7 +9,6 @@ mod template;
 mod view;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::stream;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStatus, ReplicaSet, ReplicaSetSpec};
@@ -21,9 +20,9 @@ use longboat_api::annotations::IN_PROCESS;
 use longboat_watch::text_of;
 use serde_json::json;
 
-use super::owners::{control_by, controller_of, owner_key, pods_of};
+use super::owners::{control_by, controlled_by, controls, owner_key};
 use super::pods::has_ended;
-use super::queue::{self, Key, Reconcile, key_of, triggers};
+use super::queue::{self, Again, Key, Reconcile, triggers};
 use super::setup::{Caches, Setup};
 use super::writes::{merge_status, now, tolerate, with_nulls};
 use crate::events::{Recorder, Severity};
@@ -38,7 +37,6 @@ struct Deployments {
 }
 
 pub(super) async fn run(Setup { client, caches, recorder, cancel }: Setup) {
-    let own = triggers(&caches.deployments, |deployment: &Deployment| [key_of(deployment)]);
     let sets = triggers(&caches.replica_sets, |set: &ReplicaSet| owner_key(set, "Deployment"));
     // The Recreate strategy waits until old pods are gone, which ReplicaSets do not show.
     let replica_sets = caches.replica_sets.clone();
@@ -48,9 +46,9 @@ pub(super) async fn run(Setup { client, caches, recorder, cancel }: Setup) {
         owner_key(replica_sets.get(&set.namespace, &set.name)?.as_ref(), "Deployment")
     });
     caches.replica_sets.ready().await;
+    let objects = caches.deployments.clone();
     let deployments = Deployments { client, caches, recorder };
-    let changes = stream::select(own, stream::select(sets, pods));
-    Box::pin(queue::run(deployments, changes, cancel)).await;
+    Box::pin(queue::run(deployments, objects, stream::select(sets, pods), cancel)).await;
 }
 
 /// The state of one reconcile of one Deployment, including the objects that were written so far.
@@ -65,21 +63,18 @@ struct Rollout {
     status: DeploymentStatus,
 }
 
-impl Reconcile for Deployments {
+impl Reconcile<Deployment> for Deployments {
     const NAME: &'static str = "deployment";
 
-    fn all(&self) -> Vec<Key> {
-        self.caches.deployments.all().iter().map(|deployment| key_of(deployment.as_ref())).collect()
+    async fn finalize(&mut self, key: &Key, deployment: &Deployment) -> Again {
+        Box::pin(self.reconcile(key, deployment)).await
     }
 
-    async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
-        let Some(deployment) = self.caches.deployments.get(&key.namespace, &key.name) else {
-            return Ok(None);
-        };
+    async fn reconcile(&mut self, _: &Key, deployment: &Deployment) -> Again {
         if deployment.annotations().contains_key(IN_PROCESS) {
             return Ok(None);
         }
-        let mut rollout = self.observe(&deployment);
+        let mut rollout = self.observe(deployment);
         if rollout.deployment.metadata.deletion_timestamp.is_some() {
             return self.write_status(rollout).await;
         }
@@ -122,19 +117,9 @@ impl Rollout {
 }
 
 impl Deployments {
-    fn observe(&self, deployment: &Arc<Deployment>) -> Rollout {
-        let mut sets: Vec<ReplicaSet> = self
-            .caches
-            .replica_sets
-            .all()
-            .iter()
-            .filter(|set| {
-                set.metadata.namespace == deployment.metadata.namespace
-                    && controller_of(set.as_ref())
-                        .is_some_and(|owner| Some(&owner.uid) == deployment.metadata.uid.as_ref())
-            })
-            .map(|set| set.as_ref().clone())
-            .collect();
+    fn observe(&self, deployment: &Deployment) -> Rollout {
+        let sets = controlled_by(&self.caches.replica_sets, deployment);
+        let mut sets: Vec<ReplicaSet> = sets.into_iter().map(Arc::unwrap_or_clone).collect();
         sets.sort_by_key(|set| (set.metadata.creation_timestamp.clone(), set.name_any()));
         let template = deployment.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
         let new = sets
@@ -145,7 +130,7 @@ impl Deployments {
             .map(|index| sets.remove(index));
         Rollout {
             settings: Settings::of(deployment),
-            deployment: deployment.as_ref().clone(),
+            deployment: deployment.clone(),
             new,
             old: sets,
             status: deployment.status.clone().unwrap_or_default(),
@@ -163,7 +148,7 @@ impl Deployments {
             return self.resize(rollout, down).await;
         }
         let is_there = |pod: &Arc<Pod>| !has_ended(pod);
-        if rollout.old.iter().any(|set| pods_of(&self.caches.pods, set).iter().any(is_there)) {
+        if rollout.old.iter().any(|set| controlled_by(&self.caches.pods, set).iter().any(is_there)) {
             return Ok(());
         }
         self.ensure_new(rollout).await?;
@@ -191,33 +176,24 @@ impl Deployments {
             Ok(created) => created,
             Err(kube::Error::Api(answer)) if answer.reason == "AlreadyExists" => {
                 let live = api.get(&set_name).await?;
-                let ours = controller_of(&live)
-                    .is_some_and(|owner| Some(&owner.uid) == rollout.deployment.metadata.uid.as_ref());
-                let same = live
-                    .spec
-                    .as_ref()
-                    .is_some_and(|live| template::same(live.template.as_ref(), &spec.template));
-                if ours && same {
+                let same = |live: &ReplicaSetSpec| template::same(live.template.as_ref(), &spec.template);
+                if controls(&rollout.deployment, &live) && live.spec.as_ref().is_some_and(same) {
                     // The cache is behind the server.
                     rollout.new = Some(live);
                     return self.adopt_revision(rollout).await;
                 }
                 // Two templates have the same hash: the next reconcile uses another name.
                 let count = rollout.status.collision_count.unwrap_or(0) + 1;
-                self.patch_status(&rollout.deployment, &json!({"collisionCount": count})).await?;
+                merge_status(&self.client, &rollout.deployment, json!({"collisionCount": count})).await?;
                 return Err(kube::Error::Api(answer));
             }
             Err(error) => {
                 let message = format!("Failed to create new replica set {set_name:?}: {}", text_of(&error));
-                self.recorder.publish(
-                    &rollout.deployment,
-                    Severity::Warning,
-                    "ReplicaSetCreateError",
-                    message.clone(),
-                );
+                let (about, reason) = (&rollout.deployment, "ReplicaSetCreateError");
+                self.recorder.publish(about, Severity::Warning, reason, message.clone());
                 conditions::create_failed(&mut rollout.status, &rollout.settings, message, &now());
-                self.patch_status(&rollout.deployment, &json!({"conditions": rollout.status.conditions}))
-                    .await?;
+                let status = json!({"conditions": rollout.status.conditions});
+                merge_status(&self.client, &rollout.deployment, status).await?;
                 return Err(error);
             }
         };
@@ -312,7 +288,7 @@ impl Deployments {
     }
 
     /// Writes the status if it has changed. Returns the time until the progress deadline.
-    async fn write_status(&self, mut rollout: Rollout) -> Result<Option<Duration>, kube::Error> {
+    async fn write_status(&self, mut rollout: Rollout) -> Again {
         let before = rollout.deployment.status.clone().unwrap_or_default();
         let at = now();
         rollout.status = rollout.computed_status();
@@ -333,18 +309,10 @@ impl Deployments {
         if rollout.status != before {
             let removable =
                 ["availableReplicas", "readyReplicas", "replicas", "unavailableReplicas", "updatedReplicas"];
-            self.patch_status(&rollout.deployment, &with_nulls(&rollout.status, &removable)).await?;
+            let status = with_nulls(&rollout.status, &removable);
+            merge_status(&self.client, &rollout.deployment, status).await?;
         }
         Ok(conditions::deadline(&rollout.status, &rollout.settings, &at))
-    }
-
-    async fn patch_status(
-        &self,
-        deployment: &Deployment,
-        status: &serde_json::Value,
-    ) -> Result<(), kube::Error> {
-        merge_status(&self.client, deployment, status).await?;
-        Ok(())
     }
 }
 

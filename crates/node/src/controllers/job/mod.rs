@@ -7,87 +7,58 @@ mod plan;
 
 use std::time::Duration;
 
-use futures::stream;
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::DeleteParams;
 use kube::{Api, Client, ResourceExt};
-use longboat_watch::text_of;
 
-use super::owners::{owner_key, pods_of};
+use super::owners::{controlled_by, owner_key};
 use super::pods::is_active;
-use super::queue::{self, Key, Reconcile, key_of, triggers};
+use super::queue::{self, Again, Key, Reconcile, triggers};
 use super::setup::Setup;
-use super::writes::{merge_status, tolerate, with_nulls};
+use super::writes::{create_pod, delete_pod, merge_status, tolerate, with_nulls};
 use crate::cache::Cache;
 use crate::events::{Recorder, Severity};
 use plan::{MAX_POD_CREATIONS, plan, pod_of, until};
 
 struct Jobs {
     client: Client,
-    cache: Cache<Job>,
     pods: Cache<Pod>,
     recorder: Recorder,
 }
 
 pub(super) async fn run(Setup { client, caches, recorder, cancel }: Setup) {
-    let own = triggers(&caches.jobs, |job: &Job| [key_of(job)]);
     let pods = triggers(&caches.pods, |pod: &Pod| owner_key(pod, "Job"));
     caches.pods.ready().await;
-    let jobs = Jobs { client, cache: caches.jobs, pods: caches.pods, recorder };
-    queue::run(jobs, stream::select(own, pods), cancel).await;
+    queue::run(Jobs { client, pods: caches.pods, recorder }, caches.jobs, pods, cancel).await;
 }
 
-impl Reconcile for Jobs {
+impl Reconcile<Job> for Jobs {
     const NAME: &'static str = "job";
 
-    fn all(&self) -> Vec<Key> {
-        self.cache.all().iter().map(|job| key_of(job.as_ref())).collect()
-    }
-
-    async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
-        let Some(job) = self.cache.get(&key.namespace, &key.name) else { return Ok(None) };
-        if job.metadata.deletion_timestamp.is_some() {
-            return Ok(None);
-        }
+    async fn reconcile(&mut self, _: &Key, job: &Job) -> Again {
         let at = Timestamp::now();
         if let Some(end) = finished(&job.status.clone().unwrap_or_default()) {
-            return self.expire(&job, end, at).await;
+            return self.expire(job, end, at).await;
         }
-        if let Some(field) = unsupported(&job) {
+        if let Some(field) = unsupported(job) {
             let message = format!("the job does not run, because this machine does not support spec.{field}");
-            self.recorder.publish(job.as_ref(), Severity::Warning, "NotRun", message);
+            self.recorder.publish(job, Severity::Warning, "NotRun", message);
             return Ok(None);
         }
-        let pods = pods_of(&self.pods, job.as_ref());
-        let plan = plan(&job, &pods, at);
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
+        let pods = controlled_by(&self.pods, job);
+        let plan = plan(job, &pods, at);
         for number in plan.create.iter().take(MAX_POD_CREATIONS) {
-            match api.create(&PostParams::default(), &pod_of(&job, *number)).await {
-                Ok(pod) => {
-                    let message = format!("Created pod: {}", pod.name_any());
-                    self.recorder.publish(job.as_ref(), Severity::Normal, "SuccessfulCreate", message);
-                }
-                // The cache is behind, or the pod is being deleted.
-                Err(kube::Error::Api(answer)) if answer.code == 409 => {}
-                Err(error) => {
-                    self.recorder.publish(
-                        job.as_ref(),
-                        Severity::Warning,
-                        "FailedCreate",
-                        format!("Error creating: {}", text_of(&error)),
-                    );
-                    return Err(error);
-                }
-            }
+            let pod = pod_of(job, *number);
+            tolerate(create_pod(&self.client, &self.recorder, job, &pod).await, &[409])?;
         }
         if plan.stop {
             for pod in pods.iter().filter(|pod| is_active(pod)) {
-                tolerate(api.delete(&pod.name_any(), &DeleteParams::default()).await, &[404])?;
+                delete_pod(&self.client, pod).await?;
             }
         }
-        self.write(&job, &plan.status).await?;
+        self.write(job, &plan.status).await?;
         let more = (plan.create.len() > MAX_POD_CREATIONS).then_some(Duration::from_millis(100));
         Ok(plan.again.into_iter().chain(more).min())
     }
@@ -116,12 +87,7 @@ impl Jobs {
     }
 
     /// Deletes a finished job after its time to live.
-    async fn expire(
-        &self,
-        job: &Job,
-        end: JobCondition,
-        at: Timestamp,
-    ) -> Result<Option<Duration>, kube::Error> {
+    async fn expire(&self, job: &Job, end: JobCondition, at: Timestamp) -> Again {
         let Some(seconds) = job.spec.as_ref().and_then(|spec| spec.ttl_seconds_after_finished) else {
             return Ok(None);
         };
@@ -131,11 +97,8 @@ impl Jobs {
             return Ok(left);
         }
         let api: Api<Job> = Api::namespaced(self.client.clone(), &job.namespace().unwrap_or_default());
-        match api.delete(&job.name_any(), &DeleteParams::background()).await {
-            Ok(_) => Ok(None),
-            Err(kube::Error::Api(answer)) if answer.code == 404 => Ok(None),
-            Err(error) => Err(error),
-        }
+        tolerate(api.delete(&job.name_any(), &DeleteParams::background()).await, &[404])?;
+        Ok(None)
     }
 }
 

@@ -1,19 +1,19 @@
 //! Decides what to do about a job: a pure function of the job and its pods.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::{EnvVar, Pod};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use longboat_key::names::GENERATED_ALPHABET;
 use sha2::{Digest, Sha256};
 
 use crate::controllers::owners::control_by;
-use crate::controllers::pods::{is_active, ready_since};
+use crate::controllers::pods::{from_template, is_active, ready_since};
 use crate::controllers::writes::now;
 
 /// The wait before a failed pod is replaced. It doubles with each failure.
@@ -242,15 +242,12 @@ fn set(status: &mut JobStatus, type_: &str, value: &str, reason: &str, message: 
 }
 
 pub(super) fn pod_of(job: &Job, number: Number) -> Pod {
-    let template = job.spec.clone().unwrap_or_default().template;
-    let meta = template.metadata.unwrap_or_default();
-    let (mut labels, mut annotations) =
-        (meta.labels.unwrap_or_default(), meta.annotations.unwrap_or_default());
-    let mut spec = template.spec.unwrap_or_default();
+    let mut pod = from_template(job.spec.clone().unwrap_or_default().template, control_by(job));
+    pod.metadata.name = Some(number.name(job));
     if let Some(index) = number.index {
-        for map in [&mut labels, &mut annotations] {
-            map.insert(INDEX.to_owned(), index.to_string());
-        }
+        pod.labels_mut().insert(INDEX.to_owned(), index.to_string());
+        pod.annotations_mut().insert(INDEX.to_owned(), index.to_string());
+        let spec = pod.spec.get_or_insert_default();
         let containers = spec.init_containers.iter_mut().flatten().chain(&mut spec.containers);
         for container in containers {
             let env = container.env.get_or_insert_default();
@@ -262,18 +259,7 @@ pub(super) fn pod_of(job: &Job, number: Number) -> Pod {
             });
         }
     }
-    let some = |map: BTreeMap<String, String>| (!map.is_empty()).then_some(map);
-    Pod {
-        metadata: ObjectMeta {
-            name: Some(number.name(job)),
-            labels: some(labels),
-            annotations: some(annotations),
-            owner_references: Some(vec![control_by(job)]),
-            ..ObjectMeta::default()
-        },
-        spec: Some(spec),
-        status: None,
-    }
+    pod
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::labels::{GROUP_INDEX, NAME, REVISION, WORKER_INDEX};
 use crate::controllers::int_or_percent;
-use crate::controllers::owners::controller_of;
+use crate::controllers::owners::{controller_of, controls};
 use crate::controllers::pods::{has_ended, ready_since};
 
 /// The desired state of a set.
@@ -93,10 +93,8 @@ pub(super) fn observe(
     }
     for (group, index, pod) in workers {
         let fits = groups.get_mut(group).filter(|group| {
-            let leader = group.leader.as_ref().and_then(|leader| leader.metadata.uid.as_ref());
             index < settings.size
-                && leader.is_some()
-                && leader == controller_of(pod.as_ref()).map(|owner| &owner.uid)
+                && group.leader.as_ref().is_some_and(|leader| controls(leader.as_ref(), pod.as_ref()))
         });
         match fits {
             Some(group) => {

@@ -3,13 +3,14 @@
 use k8s_openapi::api::core::v1::{
     Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod, PodSpec, PodTemplateSpec,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
 
 use super::group::Settings;
 use super::labels::{GROUP_INDEX, GROUP_KEY, LEADER_NAME, NAME, REVISION, SIZE, WORKER_INDEX};
 use crate::controllers::owners::control_by;
+use crate::controllers::pods::from_template;
 
 /// Returns the leader of a group. A leader learns its own address when it starts.
 pub(super) fn leader(set: &LeaderWorkerSet, settings: &Settings, group: i32) -> Pod {
@@ -37,7 +38,7 @@ pub(super) fn worker(
     let address = EnvVar { value: Some(address.into()), ..named("LWS_LEADER_ADDRESS") };
     let name = format!("{}-{group}-{worker}", set.name_any());
     let mut pod = pod(set, settings, template, Member { name, group, worker }, control_by(leader), address);
-    pod.metadata.annotations.get_or_insert_default().insert(LEADER_NAME.into(), leader.name_any());
+    pod.annotations_mut().insert(LEADER_NAME.into(), leader.name_any());
     pod
 }
 
@@ -55,9 +56,9 @@ fn pod(
     owner: OwnerReference,
     address: EnvVar,
 ) -> Pod {
-    let meta = template.metadata.clone().unwrap_or_default();
-    let mut labels = meta.labels.unwrap_or_default();
-    labels.extend(
+    let mut pod = from_template(template.clone(), owner);
+    pod.metadata.name = Some(member.name);
+    pod.labels_mut().extend(
         [
             (NAME, set.name_any()),
             (GROUP_INDEX, member.group.to_string()),
@@ -67,27 +68,14 @@ fn pod(
         ]
         .map(|(key, value)| (key.to_owned(), value)),
     );
-    let mut annotations = meta.annotations.unwrap_or_default();
-    annotations.insert(SIZE.into(), settings.size.to_string());
-    let mut spec = template.spec.clone().unwrap_or_default();
+    pod.annotations_mut().insert(SIZE.into(), settings.size.to_string());
     let number = |name, value: i32| EnvVar { value: Some(value.to_string()), ..named(name) };
     let variables =
         [address, number("LWS_GROUP_SIZE", settings.size), number("LWS_WORKER_INDEX", member.worker)];
-    for container in containers(&mut spec) {
+    for container in containers(pod.spec.get_or_insert_default()) {
         add_variables(container, &variables);
     }
-    Pod {
-        metadata: ObjectMeta {
-            name: Some(member.name),
-            labels: Some(labels),
-            annotations: Some(annotations),
-            finalizers: meta.finalizers,
-            owner_references: Some(vec![owner]),
-            ..ObjectMeta::default()
-        },
-        spec: Some(spec),
-        status: None,
-    }
+    pod
 }
 
 fn containers(spec: &mut PodSpec) -> impl Iterator<Item = &mut Container> {

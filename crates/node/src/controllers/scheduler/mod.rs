@@ -14,7 +14,6 @@ mod stand_in;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use futures::stream;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -24,7 +23,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::pods::{has_ended, is_active};
-use super::queue::{self, Key, Reconcile, Trigger, key_of, triggers};
+use super::queue::{self, Again, Key, Reconcile, Trigger, key_of};
 use super::setup::Setup;
 use super::writes::{delete_pod, now, tolerate};
 use crate::cache::Cache;
@@ -67,8 +66,6 @@ pub(super) async fn run(
     node: String,
     stand_ins: StandIns,
 ) {
-    // A pod that ended makes room for another one.
-    let pods = triggers(&caches.pods, |pod: &Pod| [key_of(pod)]);
     // A change of the node concerns every pod.
     let nodes = futures::StreamExt::map(caches.nodes.changes(), |_| Trigger::All);
     caches.nodes.ready().await;
@@ -78,20 +75,18 @@ pub(super) async fn run(
     for pod in caches.pods.all().iter().filter(|pod| is_bound(pod) && !has_ended(pod)) {
         places.take(key_of(pod.as_ref()), pod.uid());
     }
-    let (pods_cache, nodes_cache) = (caches.pods, caches.nodes);
-    let pretended = BTreeMap::new();
     let scheduler = Scheduler {
         client,
-        pods: pods_cache,
-        nodes: nodes_cache,
+        pods: caches.pods.clone(),
+        nodes: caches.nodes,
         recorder,
         node,
         stand_ins,
-        pretended,
+        pretended: BTreeMap::new(),
         labelled: None,
         places,
     };
-    queue::run(scheduler, stream::select(pods, nodes), cancel).await;
+    queue::run(scheduler, caches.pods, nodes, cancel).await;
 }
 
 fn is_bound(pod: &Pod) -> bool {
@@ -103,14 +98,25 @@ fn is_gated(pod: &Pod) -> bool {
     gates.is_some_and(|gates| !gates.is_empty())
 }
 
-impl Reconcile for Scheduler {
+impl Reconcile<Pod> for Scheduler {
     const NAME: &'static str = "scheduler";
 
-    fn all(&self) -> Vec<Key> {
-        self.pods.all().iter().filter(|pod| is_active(pod)).map(|pod| key_of(pod.as_ref())).collect()
+    async fn reconcile(&mut self, key: &Key, _: &Pod) -> Again {
+        self.schedule(key).await
     }
 
-    async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
+    // A pod that ended makes room for another one.
+    async fn finalize(&mut self, key: &Key, _: &Pod) -> Again {
+        self.schedule(key).await
+    }
+
+    async fn forget(&mut self, key: &Key) -> Again {
+        self.schedule(key).await
+    }
+}
+
+impl Scheduler {
+    async fn schedule(&mut self, key: &Key) -> Again {
         // The watch will report the node once it is registered.
         let Some(node) = self.nodes.get("", &self.node) else { return Ok(None) };
         // A node that somebody deleted registers again without the labels that it pretends to have.
@@ -132,11 +138,9 @@ impl Reconcile for Scheduler {
         }
         Ok(again)
     }
-}
 
-impl Scheduler {
     /// Binds the pod if the node admits it. Returns when to look at the pod again.
-    async fn place(&mut self, key: &Key, node: &Node) -> Result<Option<Duration>, kube::Error> {
+    async fn place(&mut self, key: &Key, node: &Node) -> Again {
         let pod = self.pods.get(&key.namespace, &key.name).filter(|pod| !has_ended(pod));
         let Some(pod) = pod else {
             self.places.free(key, None);
@@ -146,7 +150,7 @@ impl Scheduler {
         self.places.free(key, Some(&uid));
         if is_bound(&pod) {
             self.places.take(key.clone(), uid);
-            return if is_active(&pod) { self.evict(&pod, node).await } else { Ok(None) };
+            return if is_active(&pod) { self.evict(key, &pod, node).await } else { Ok(None) };
         }
         // A pod that is bound already keeps its place: the cache is behind.
         if !is_active(&pod) || is_gated(&pod) || self.places.has(key) {
@@ -245,18 +249,12 @@ impl Scheduler {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
         let bound: Result<serde_json::Value, _> =
             api.create_subresource("binding", &key.name, &PostParams::default(), &binding).await;
-        match bound {
-            Ok(_) => {}
-            // The pod is already bound, or deleted: the cache is behind.
-            Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => return Ok(false),
-            Err(error) => return Err(error),
+        // Otherwise the pod is already bound, or deleted: the cache is behind.
+        if tolerate(bound, &[404, 409])?.is_none() {
+            return Ok(false);
         }
-        self.recorder.publish(
-            pod,
-            Severity::Normal,
-            "Scheduled",
-            format!("Successfully assigned {}/{} to {}", key.namespace, key.name, self.node),
-        );
+        let message = format!("Successfully assigned {}/{} to {}", key.namespace, key.name, self.node);
+        self.recorder.publish(pod, Severity::Normal, "Scheduled", message);
         Ok(true)
     }
 
@@ -287,7 +285,7 @@ impl Scheduler {
     }
 
     /// Deletes a pod that a `NoExecute` taint evicts, once its toleration has expired.
-    async fn evict(&self, pod: &Pod, node: &Node) -> Result<Option<Duration>, kube::Error> {
+    async fn evict(&self, key: &Key, pod: &Pod, node: &Node) -> Again {
         let Some((taint, patience)) = fit::eviction(pod, node) else { return Ok(None) };
         let since = taint.time_added.as_ref().map_or_else(Timestamp::now, |time| time.0);
         let due = since.checked_add(SignedDuration::from_secs(patience)).unwrap_or(Timestamp::MAX);
@@ -298,12 +296,9 @@ impl Scheduler {
         if !delete_pod(&self.client, pod).await? {
             return Ok(None);
         }
-        self.recorder.of("taint-eviction-controller").publish(
-            pod,
-            Severity::Normal,
-            "TaintManagerEviction",
-            format!("Marking for deletion Pod {}/{}", pod.namespace().unwrap_or_default(), pod.name_any()),
-        );
+        let recorder = self.recorder.of("taint-eviction-controller");
+        let message = format!("Marking for deletion Pod {}/{}", key.namespace, key.name);
+        recorder.publish(pod, Severity::Normal, "TaintManagerEviction", message);
         Ok(None)
     }
 }
