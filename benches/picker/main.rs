@@ -4,6 +4,7 @@
 
 #[path = "../../tests/picker/envoy.rs"]
 mod envoy;
+mod floor;
 mod load;
 mod pickers;
 
@@ -33,7 +34,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
         Some("picker") => pickers::run_picker(),
-        Some("floor") => pickers::run_floor(arguments[1..].to_vec()),
+        Some("floor") => floor::run(arguments[1..].to_vec()),
         _ => {
             let (flags, rows): (Vec<String>, _) =
                 arguments.into_iter().partition(|argument| argument.starts_with("--"));

@@ -5,17 +5,10 @@ use std::{
     net::SocketAddr,
     path::Path,
     process::{Child, Command, Stdio},
-    sync::Arc,
     time::Duration,
 };
 
-use bytes::Bytes;
 use clap::Parser;
-use longboat_extproc::{
-    Action, Event, Header, HeaderChanges, Headers, Incoming, Outbox, Processor, ProcessorExchange,
-    ServerOptions, Transport, names,
-};
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 /// A child process that ends when this is dropped.
@@ -131,80 +124,4 @@ pub(crate) fn run_picker() {
     let args = Program::parse_from(arguments).picker;
     let runtime = longboat_epp::runtime().unwrap();
     runtime.block_on(longboat_epp::run(args, CancellationToken::new())).unwrap();
-}
-
-/// Runs the floor in this program: tonic with one thread per core.
-pub(crate) fn run_floor(endpoints: Vec<String>) {
-    longboat_tls::install_default_provider();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let pair = longboat_tls::self_signed(&longboat_tls::LeafRequest {
-            common_name: "floor".to_owned(),
-            dns_names: vec!["localhost".to_owned()],
-            days: 1,
-            ..longboat_tls::LeafRequest::default()
-        })
-        .unwrap();
-        let tls = longboat_tls::server_config(&pair, &[b"h2"]).unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        println!("{}", listener.local_addr().unwrap());
-        let options =
-            ServerOptions { tls: Some(tls), transport: Transport::Tonic, ..ServerOptions::default() };
-        let floor = Arc::new(Floor { endpoints, next: std::sync::atomic::AtomicUsize::default() });
-        longboat_extproc::serve(listener, floor, options, CancellationToken::new()).await.unwrap();
-    });
-}
-
-struct Floor {
-    endpoints: Vec<String>,
-    next: std::sync::atomic::AtomicUsize,
-}
-
-impl Processor for Floor {
-    type Exchange = Held;
-
-    fn open(&self) -> Held {
-        let next = self.next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Held { endpoint: self.endpoints[next % self.endpoints.len()].clone(), ..Held::default() }
-    }
-}
-
-/// Buffers the body until it is complete, and forwards it unchanged.
-#[derive(Default)]
-struct Held {
-    endpoint: String,
-    headers: Headers,
-    chunks: Vec<Bytes>,
-}
-
-impl ProcessorExchange for Held {
-    fn handle(&mut self, incoming: Incoming, out: &mut Outbox) {
-        match incoming.event {
-            Event::RequestHeaders { headers, .. } => self.headers = headers,
-            Event::RequestBody { body, end_of_stream } => {
-                self.chunks.push(body);
-                if !end_of_stream {
-                    return;
-                }
-                let mut set = std::mem::take(&mut self.headers).0;
-                set.retain(|header| !header.name.starts_with(b":") && &header.name[..] != b"content-length");
-                set.push(Header::new(names::DESTINATION, self.endpoint.clone()));
-                out.push(Action::RequestHeaders(HeaderChanges {
-                    set,
-                    clear_route_cache: true,
-                    ..HeaderChanges::default()
-                }));
-                let last = self.chunks.len() - 1;
-                for (index, body) in self.chunks.drain(..).enumerate() {
-                    out.push(Action::RequestBody { body, end_of_stream: index == last });
-                }
-            }
-            Event::ResponseHeaders { .. } => out.push(Action::ResponseHeaders(HeaderChanges::default())),
-            Event::ResponseBody { body, end_of_stream } => {
-                out.push(Action::ResponseBody { body, end_of_stream });
-            }
-            Event::RequestTrailers(_) => out.push(Action::RequestTrailers(HeaderChanges::default())),
-            Event::ResponseTrailers(_) => out.push(Action::ResponseTrailers(HeaderChanges::default())),
-        }
-    }
 }

@@ -36,30 +36,25 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    /// Its HTTP status.
-    pub(crate) fn status(self) -> u16 {
+    /// Its HTTP status, and its name in the body and in the `error_code` label.
+    const fn parts(self) -> (u16, &'static str) {
         match self {
-            Self::BadRequest => 400,
-            Self::PreconditionFailed => 412,
-            Self::PayloadTooLarge => 413,
-            Self::HeadersTooLarge => 431,
-            Self::ResourceExhausted => 429,
-            Self::Internal => 500,
-            Self::ServiceUnavailable => 503,
+            Self::BadRequest => (400, "BadRequest"),
+            Self::PreconditionFailed => (412, "PreconditionFailed"),
+            Self::PayloadTooLarge => (413, "PayloadTooLarge"),
+            Self::HeadersTooLarge => (431, "HeadersTooLarge"),
+            Self::ResourceExhausted => (429, "ResourceExhausted"),
+            Self::Internal => (500, "Internal"),
+            Self::ServiceUnavailable => (503, "ServiceUnavailable"),
         }
     }
 
-    /// The name in the body and in the `error_code` label.
+    pub(crate) fn status(self) -> u16 {
+        self.parts().0
+    }
+
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::BadRequest => "BadRequest",
-            Self::PreconditionFailed => "PreconditionFailed",
-            Self::PayloadTooLarge => "PayloadTooLarge",
-            Self::HeadersTooLarge => "HeadersTooLarge",
-            Self::ResourceExhausted => "ResourceExhausted",
-            Self::Internal => "Internal",
-            Self::ServiceUnavailable => "ServiceUnavailable",
-        }
+        self.parts().1
     }
 }
 

@@ -248,13 +248,7 @@ impl Args {
             None | Some("") => self.verbosity,
             Some("debug") => 4,
             Some("info") => 2,
-            Some("error") => {
-                return LogOptions {
-                    format: self.log_format(),
-                    default_filter: "error".to_owned(),
-                    ..LogOptions::default()
-                };
-            }
+            Some("error") => return self.filtered("error".to_owned()),
             Some(number) => number.parse().unwrap_or(self.verbosity),
         };
         let level = match verbosity {
@@ -262,15 +256,12 @@ impl Args {
             3..=4 => "debug",
             5.. => "trace",
         };
-        LogOptions {
-            format: self.log_format(),
-            default_filter: format!("{level},hyper=warn,h2=warn,tower=warn,rustls=warn,kube=info"),
-            ..LogOptions::default()
-        }
+        self.filtered(format!("{level},hyper=warn,h2=warn,tower=warn,rustls=warn,kube=info"))
     }
 
-    fn log_format(&self) -> Format {
-        if self.zap_encoder == "console" { Format::Text } else { Format::Json }
+    fn filtered(&self, default_filter: String) -> LogOptions {
+        let format = if self.zap_encoder == "console" { Format::Text } else { Format::Json };
+        LogOptions { format, default_filter, ..LogOptions::default() }
     }
 
     /// Checks the rules that clap cannot express. `file` says that endpoints come from a discovery file.
@@ -295,29 +286,27 @@ impl Args {
         if selector && (ports.is_empty() || ports.len() > 8 || ports.contains(&0)) {
             return Err(ArgsError::TargetPorts);
         }
-        if self.refresh_metrics_interval.is_zero() {
-            return Err(ArgsError::Value {
-                flag: "refresh-metrics-interval",
-                message: "must be positive".to_owned(),
-            });
-        }
-        if self.max_request_bytes_in_flight < self.max_request_body_size {
-            return Err(ArgsError::Value {
-                flag: "max-request-bytes-in-flight",
-                message: "must not be less than --max-request-body-size".to_owned(),
-            });
-        }
-        if !self.client_ca_file.is_empty() && !self.secure_serving {
-            return Err(ArgsError::Value {
-                flag: "client-ca-file",
-                message: "needs --secure-serving: without TLS, callers have no certificates".to_owned(),
-            });
-        }
-        if !self.metrics_client_ca_file.is_empty() {
-            return Err(ArgsError::Value {
-                flag: "metrics-client-ca-file",
-                message: "client certificates are not supported".to_owned(),
-            });
+        for (wrong, flag, message) in [
+            (self.refresh_metrics_interval.is_zero(), "refresh-metrics-interval", "must be positive"),
+            (
+                self.max_request_bytes_in_flight < self.max_request_body_size,
+                "max-request-bytes-in-flight",
+                "must not be less than --max-request-body-size",
+            ),
+            (
+                !self.client_ca_file.is_empty() && !self.secure_serving,
+                "client-ca-file",
+                "needs --secure-serving: without TLS, callers have no certificates",
+            ),
+            (
+                !self.metrics_client_ca_file.is_empty(),
+                "metrics-client-ca-file",
+                "client certificates are not supported",
+            ),
+        ] {
+            if wrong {
+                return Err(ArgsError::Value { flag, message: message.to_owned() });
+            }
         }
         for (flag, size) in [
             ("grpc-max-recv-msg-size", &self.grpc_max_recv_msg_size),

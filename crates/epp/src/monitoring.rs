@@ -8,7 +8,10 @@ use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use longboat_accept::Guard;
-use tokio::net::TcpListener;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -60,40 +63,22 @@ impl Monitoring {
     pub(crate) async fn run(self, listener: TcpListener, shutdown: CancellationToken) {
         let this = Arc::new(self);
         let guard = listener.local_addr().ok().and_then(Guard::of_back_end).map(Arc::new);
-        let connection = |stream, peer| {
+        let accepted = |stream, peer| {
             let (this, guard) = (Arc::clone(&this), guard.clone());
             async move {
-                match &this.tls {
-                    None => this.connection(TokioIo::new(stream), guard.as_deref()).await,
+                let (this, guard) = (&*this, guard.as_deref());
+                let answer = |request| async move { this.answer(&request).await };
+                match this.tls.clone() {
+                    None => connection(stream, guard, answer).await,
                     Some(tls) => {
-                        let tls = Arc::clone(tls);
                         if let Some(stream) = longboat_tls::handshake(tls, stream, peer, HEAD_TIMEOUT).await {
-                            this.connection(TokioIo::new(stream), guard.as_deref()).await;
+                            connection(stream, guard, answer).await;
                         }
                     }
                 }
             }
         };
-        longboat_accept::until(&shutdown, listener, MAX_CONNECTIONS, connection).await.shutdown().await;
-    }
-
-    async fn connection<I>(&self, io: I, guard: Option<&Guard>)
-    where
-        I: hyper::rt::Read + hyper::rt::Write + Unpin,
-    {
-        let service = service_fn(|request: Request<Incoming>| async move {
-            let checked = guard
-                .map(|guard| guard.check(request.version(), request.uri(), request.headers(), |_| false));
-            Ok::<_, Infallible>(match checked {
-                Some(Err(refusal)) => plain(refusal.status(), format!("{refusal}\n")),
-                _ => self.answer(&request).await,
-            })
-        });
-        let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-        if let Err(error) = builder.serve_connection(io, service).await {
-            tracing::debug!(%error, "Metrics connection ended.");
-        }
+        longboat_accept::until(&shutdown, listener, MAX_CONNECTIONS, accepted).await.shutdown().await;
     }
 
     async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
@@ -101,6 +86,28 @@ impl Monitoring {
             "/healthz" if request.method() == Method::GET => plain(StatusCode::OK, "ok"),
             path => page(&[&*self.core], self.readers.as_ref(), path, request).await,
         }
+    }
+}
+
+/// Answers the requests of a connection. The guard refuses those that pages of other sites make.
+pub(crate) async fn connection<A: Future<Output = Response<Full<Bytes>>>>(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    guard: Option<&Guard>,
+    answer: impl Fn(Request<Incoming>) -> A,
+) {
+    let answer = &answer;
+    let service = service_fn(|request: Request<Incoming>| async move {
+        let checked =
+            guard.map(|guard| guard.check(request.version(), request.uri(), request.headers(), |_| false));
+        Ok::<_, Infallible>(match checked {
+            Some(Err(refusal)) => plain(refusal.status(), format!("{refusal}\n")),
+            _ => answer(request).await,
+        })
+    });
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
+        tracing::debug!(%error, "A connection of a scrape or a probe ended.");
     }
 }
 

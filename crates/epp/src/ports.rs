@@ -6,14 +6,12 @@ use std::{
     sync::Arc,
 };
 
-use longboat_extproc::{Limits, serve_others};
+use longboat_extproc::serve_health;
 use longboat_tls::ReloadingConfig;
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    args::Args, core::Core, error::Error, health::HealthService, monitoring::Monitoring, readers::Readers,
-};
+use crate::{args::Args, core::Core, error::Error, health, monitoring::Monitoring, readers::Readers};
 
 /// The ports for health checks and for metrics, and their addresses.
 #[derive(Debug)]
@@ -40,7 +38,13 @@ impl MonitoringPorts {
         let tls = metrics_tls(&args.metrics_cert_dir, stop).await?;
         let monitoring = Monitoring { core: Arc::clone(core), tls, readers };
         tasks.spawn(monitoring.run(self.metrics.0, stop.clone()));
-        tasks.spawn(serve_health(self.health.0, core, args, stop.clone()));
+        let serving =
+            serve_health(self.health.0, health::check(core, args.ha_enable_leader_election), stop.clone());
+        tasks.spawn(async move {
+            if let Err(error) = serving.await {
+                tracing::error!(%error, "The health server failed.");
+            }
+        });
         Ok(())
     }
 }
@@ -64,19 +68,4 @@ async fn metrics_tls(
     let reloading =
         ReloadingConfig::watch(Path::new(folder), &options, stop.clone()).await.map_err(Error::Tls)?;
     Ok(Some(reloading.config()))
-}
-
-fn serve_health(
-    listener: TcpListener,
-    core: &Arc<Core>,
-    args: &Args,
-    stop: CancellationToken,
-) -> impl Future<Output = ()> + use<> {
-    let service = HealthService::server(core, args.ha_enable_leader_election);
-    async move {
-        let services = tonic::service::Routes::new(service);
-        if let Err(error) = serve_others(listener, services, Limits::default(), stop).await {
-            tracing::error!(%error, "The health server failed.");
-        }
-    }
 }

@@ -18,7 +18,7 @@ use crate::{
     args::Args,
     error::Error,
     exchange::Picker,
-    health::HealthService,
+    health,
     kv_events::EventListener,
     pool_picker::{PoolPicker, needs_pod, read},
     ports::{MonitoringPorts, listen},
@@ -121,24 +121,19 @@ impl Server {
         ports.serve(&picker.core, &picker.args, readers, &stop, &mut tasks).await?;
         picker.follow(client, events, &shutdown, &stop, &mut tasks)?;
         let PoolPicker { args, core, .. } = picker;
-        let mut options = ServerOptions {
+        let usual = ServerOptions::default();
+        let options = ServerOptions {
             tls,
             grace: STREAM_TIMEOUT.max(window),
             // One account for requests, messages that have not come whole, and answers that wait.
             memory: Arc::clone(&core.bodies),
             threads,
-            ..ServerOptions::default()
+            max_receive_bytes: quantity::parse(&args.grpc_max_recv_msg_size)
+                .unwrap_or(usual.max_receive_bytes),
+            max_send_bytes: quantity::parse(&args.grpc_max_send_msg_size).unwrap_or(usual.max_send_bytes),
+            health: args.health_checking.then(|| health::check(&core, args.ha_enable_leader_election)),
+            ..usual
         };
-        if let Ok(bytes) = quantity::parse(&args.grpc_max_recv_msg_size) {
-            options.max_receive_bytes = bytes;
-        }
-        if let Ok(bytes) = quantity::parse(&args.grpc_max_send_msg_size) {
-            options.max_send_bytes = bytes;
-        }
-        if args.health_checking {
-            let service = HealthService::server(&core, args.ha_enable_leader_election);
-            options.others = Some(tonic::service::Routes::new(service));
-        }
         let closing = CancellationToken::new();
         core.listening();
         tracing::info!(port = args.grpc_port, pool = args.pool_name, "Serving.");

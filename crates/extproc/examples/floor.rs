@@ -1,5 +1,5 @@
 //! Measures the cost of the wire: the CPU time per HTTP request of a processor that buffers the body, picks nothing, and
-//! sends headers and body on, for each transport. The example starts itself as the server, so that only the server's CPU
+//! sends headers and body on. The example starts itself as the server, so that only the server's CPU
 //! time counts. With the arguments ADDRESS and PID, it measures another plaintext processor. The server should be a release
 //! build. Linux only.
 
@@ -14,7 +14,7 @@ use std::{
 use bytes::Bytes;
 use longboat_extproc::{
     Action, Client, Event, Header, HeaderChanges, Headers, Incoming, Outbox, Processor, ProcessorExchange,
-    ServerOptions, Transport, names, serve,
+    ServerOptions, names, serve,
 };
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -73,34 +73,25 @@ fn main() -> Result<(), Failure> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let threads = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match words[..] {
-        // One thread per core, which is the usual setup of tonic.
-        ["serve", "tonic"] => threads.block_on(server(Transport::Tonic, 0)),
-        ["serve", "tonic-apart"] => threads.block_on(server(Transport::Tonic, 2)),
-        ["serve", _] => threads.block_on(server(Transport::Lean, 2)),
+        ["serve"] => threads.block_on(server()),
         [address, pid] => threads.block_on(measure(address.parse()?, pid.parse()?)),
         _ => {
-            for transport in ["tonic", "tonic-apart", "lean"] {
-                writeln!(std::io::stdout(), "{transport}:")?;
-                let mut server = Command::new(std::env::current_exe()?)
-                    .args(["serve", transport])
-                    .stdout(Stdio::piped())
-                    .spawn()?;
-                let mut line = String::new();
-                BufReader::new(server.stdout.take().ok_or("no output")?).read_line(&mut line)?;
-                let measured = threads.block_on(measure(line.trim().parse()?, server.id()));
-                server.kill()?;
-                server.wait()?;
-                measured?;
-            }
-            Ok(())
+            let mut server =
+                Command::new(std::env::current_exe()?).arg("serve").stdout(Stdio::piped()).spawn()?;
+            let mut line = String::new();
+            BufReader::new(server.stdout.take().ok_or("no output")?).read_line(&mut line)?;
+            let measured = threads.block_on(measure(line.trim().parse()?, server.id()));
+            server.kill()?;
+            server.wait()?;
+            measured
         }
     }
 }
 
-async fn server(transport: Transport, threads: usize) -> Result<(), Failure> {
+async fn server() -> Result<(), Failure> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     writeln!(std::io::stdout(), "{}", listener.local_addr()?)?;
-    let options = ServerOptions { transport, threads, ..ServerOptions::default() };
+    let options = ServerOptions { threads: 2, ..ServerOptions::default() };
     serve(listener, Arc::new(Picker), options, CancellationToken::new()).await?;
     Ok(())
 }

@@ -8,7 +8,7 @@
 //! * [`Client`] opens an [`Exchange`] per HTTP request; dropping the exchange cancels the stream.
 //! * [`Exchange::in_process`] opens one with a processor of this process. Its caller sees no difference.
 //!
-//! The server has its own HTTP/2 transport; the client uses tonic, as do servers that have other services on the same port.
+//! The server has its own HTTP/2 transport, which also answers health checks; the client uses tonic.
 //! Neither the transport nor the protobuf types appear in this interface, so both can be replaced without changing its
 //! users.
 
@@ -30,7 +30,7 @@ pub use headers::{Header, HeaderChanges, Headers};
 pub use message::{Action, Event, ImmediateResponse, Incoming, MAX_BODY_CHUNK, Reply};
 pub use metadata::Metadata;
 pub use server::{
-    Exchange as ProcessorExchange, Limits, Outbox, Processor, ServerOptions, Transport, serve, serve_others,
+    Exchange as ProcessorExchange, HealthCheck, Limits, Outbox, Processor, ServerOptions, serve, serve_health,
 };
 
 /// Names of the endpoint picker protocol: headers and metadata keys.

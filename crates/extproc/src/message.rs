@@ -132,13 +132,12 @@ impl Incoming {
     pub(crate) fn from_wire(message: wire::ProcessingRequest) -> Option<Self> {
         use wire::EventKind;
         let event = match message.request? {
-            EventKind::RequestHeaders(headers) => {
-                Event::RequestHeaders { headers: read(headers.headers), end_of_stream: headers.end_of_stream }
+            EventKind::RequestHeaders(wire::HttpHeaders { headers, end_of_stream }) => {
+                Event::RequestHeaders { headers: read(headers), end_of_stream }
             }
-            EventKind::ResponseHeaders(headers) => Event::ResponseHeaders {
-                headers: read(headers.headers),
-                end_of_stream: headers.end_of_stream,
-            },
+            EventKind::ResponseHeaders(wire::HttpHeaders { headers, end_of_stream }) => {
+                Event::ResponseHeaders { headers: read(headers), end_of_stream }
+            }
             EventKind::RequestBody(chunk) => {
                 Event::RequestBody { body: chunk.body, end_of_stream: chunk.end_of_stream }
             }
@@ -271,8 +270,10 @@ impl Reply {
             Action::ResponseBody { body, end_of_stream } => {
                 ActionKind::ResponseBody(body_response(body, end_of_stream))
             }
-            Action::RequestBodyUnchanged => ActionKind::RequestBody(unchanged_body()),
-            Action::ResponseBodyUnchanged => ActionKind::ResponseBody(unchanged_body()),
+            Action::RequestBodyUnchanged => ActionKind::RequestBody(common(wire::CommonResponse::default())),
+            Action::ResponseBodyUnchanged => {
+                ActionKind::ResponseBody(common(wire::CommonResponse::default()))
+            }
             Action::RequestTrailers(changes) => ActionKind::RequestTrailers(wire::TrailersResponse {
                 header_mutation: write_changes(changes),
             }),
@@ -298,8 +299,8 @@ fn header_part(wrapper: wire::CommonWrapper) -> HeaderChanges {
     read_changes(common.header_mutation, common.clear_route_cache)
 }
 
-fn unchanged_body() -> wire::CommonWrapper {
-    wire::CommonWrapper { response: Some(wire::CommonResponse::default()) }
+fn common(response: wire::CommonResponse) -> wire::CommonWrapper {
+    wire::CommonWrapper { response: Some(response) }
 }
 
 fn has_body(wrapper: &wire::CommonWrapper) -> bool {
@@ -328,38 +329,23 @@ fn write_changes(changes: HeaderChanges) -> Option<wire::HeaderMutation> {
     if changes.set.is_empty() && changes.remove.is_empty() {
         return None;
     }
-    Some(wire::HeaderMutation {
-        set_headers: changes
-            .set
-            .into_iter()
-            .map(|header| wire::HeaderValueOption {
-                header: Some(write_value(header)),
-                append_action: wire::OVERWRITE_IF_EXISTS_OR_ADD,
-            })
-            .collect(),
-        remove_headers: changes.remove,
-    })
+    let set = changes.set.into_iter().map(|header| wire::HeaderValueOption {
+        header: Some(write_value(header)),
+        append_action: wire::OVERWRITE_IF_EXISTS_OR_ADD,
+    });
+    Some(wire::HeaderMutation { set_headers: set.collect(), remove_headers: changes.remove })
 }
 
 fn header_response(changes: HeaderChanges) -> wire::CommonWrapper {
     let clear_route_cache = changes.clear_route_cache;
-    wire::CommonWrapper {
-        response: Some(wire::CommonResponse {
-            header_mutation: write_changes(changes),
-            body_mutation: None,
-            clear_route_cache,
-        }),
-    }
+    let header_mutation = write_changes(changes);
+    common(wire::CommonResponse { header_mutation, clear_route_cache, ..Default::default() })
 }
 
 fn body_response(body: Bytes, end_of_stream: bool) -> wire::CommonWrapper {
-    wire::CommonWrapper {
-        response: Some(wire::CommonResponse {
-            header_mutation: None,
-            body_mutation: Some(wire::BodyMutation {
-                mutation: Some(wire::Mutation::Streamed(wire::HttpBody { body, end_of_stream })),
-            }),
-            clear_route_cache: false,
-        }),
-    }
+    let mutation = Some(wire::Mutation::Streamed(wire::HttpBody { body, end_of_stream }));
+    common(wire::CommonResponse {
+        body_mutation: Some(wire::BodyMutation { mutation }),
+        ..Default::default()
+    })
 }

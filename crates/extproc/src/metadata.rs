@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use prost_types::{ListValue, Struct, Value as ProtoValue, value::Kind};
 use serde_json::{Map, Value};
 
 use crate::{names, wire};
@@ -37,44 +38,28 @@ impl Metadata {
     }
 
     pub(crate) fn from_filter_metadata(wire: wire::Metadata) -> Self {
-        Self(
-            wire.filter_metadata.into_iter().map(|(namespace, fields)| (namespace, object(fields))).collect(),
-        )
+        let namespaces = wire.filter_metadata.into_iter();
+        Self(namespaces.map(|(namespace, fields)| (namespace, object(fields))).collect())
     }
 
     pub(crate) fn into_filter_metadata(self) -> wire::Metadata {
-        wire::Metadata {
-            filter_metadata: self
-                .0
-                .into_iter()
-                .map(|(namespace, fields)| (namespace, structure(fields)))
-                .collect(),
-        }
+        let namespaces = self.0.into_iter().map(|(namespace, fields)| (namespace, structure(fields)));
+        wire::Metadata { filter_metadata: namespaces.collect() }
     }
 
     /// Converts a processor's metadata: one struct whose fields are the namespaces.
-    pub(crate) fn from_struct(wire: wire::Struct) -> Self {
-        Self(
-            wire.fields
-                .into_iter()
-                .filter_map(|(namespace, value)| match value.kind {
-                    Some(wire::Kind::Struct(fields)) => Some((namespace, object(fields))),
-                    _ => None,
-                })
-                .collect(),
-        )
+    pub(crate) fn from_struct(wire: Struct) -> Self {
+        let namespaces = wire.fields.into_iter().filter_map(|(namespace, value)| match value.kind {
+            Some(Kind::StructValue(fields)) => Some((namespace, object(fields))),
+            _ => None,
+        });
+        Self(namespaces.collect())
     }
 
-    pub(crate) fn into_struct(self) -> wire::Struct {
-        wire::Struct {
-            fields: self
-                .0
-                .into_iter()
-                .map(|(namespace, fields)| {
-                    (namespace, wire::Value { kind: Some(wire::Kind::Struct(structure(fields))) })
-                })
-                .collect(),
-        }
+    pub(crate) fn into_struct(self) -> Struct {
+        let value = |fields| ProtoValue { kind: Some(Kind::StructValue(structure(fields))) };
+        let namespaces = self.0.into_iter().map(|(namespace, fields)| (namespace, value(fields)));
+        Struct { fields: namespaces.collect() }
     }
 }
 
@@ -91,38 +76,38 @@ fn value_size(value: &Value) -> usize {
     }
 }
 
-fn object(fields: wire::Struct) -> Map<String, Value> {
+fn object(fields: Struct) -> Map<String, Value> {
     fields.fields.into_iter().map(|(key, value)| (key, json(value))).collect()
 }
 
-fn json(value: wire::Value) -> Value {
+fn json(value: ProtoValue) -> Value {
     match value.kind {
-        None | Some(wire::Kind::Null(_)) => Value::Null,
+        None | Some(Kind::NullValue(_)) => Value::Null,
         // NaN and infinities have no JSON form.
-        Some(wire::Kind::Number(number)) => {
+        Some(Kind::NumberValue(number)) => {
             serde_json::Number::from_f64(number).map_or(Value::Null, Value::Number)
         }
-        Some(wire::Kind::String(text)) => Value::String(text),
-        Some(wire::Kind::Bool(flag)) => Value::Bool(flag),
-        Some(wire::Kind::Struct(fields)) => Value::Object(object(fields)),
-        Some(wire::Kind::List(list)) => Value::Array(list.values.into_iter().map(json).collect()),
+        Some(Kind::StringValue(text)) => Value::String(text),
+        Some(Kind::BoolValue(flag)) => Value::Bool(flag),
+        Some(Kind::StructValue(fields)) => Value::Object(object(fields)),
+        Some(Kind::ListValue(list)) => Value::Array(list.values.into_iter().map(json).collect()),
     }
 }
 
-fn structure(fields: Map<String, Value>) -> wire::Struct {
-    wire::Struct { fields: fields.into_iter().map(|(key, value)| (key, protobuf(value))).collect() }
+fn structure(fields: Map<String, Value>) -> Struct {
+    Struct { fields: fields.into_iter().map(|(key, value)| (key, protobuf(value))).collect() }
 }
 
-fn protobuf(value: Value) -> wire::Value {
+fn protobuf(value: Value) -> ProtoValue {
     let kind = match value {
-        Value::Null => wire::Kind::Null(0),
-        Value::Bool(flag) => wire::Kind::Bool(flag),
-        Value::Number(number) => wire::Kind::Number(number.as_f64().unwrap_or_default()),
-        Value::String(text) => wire::Kind::String(text),
+        Value::Null => Kind::NullValue(0),
+        Value::Bool(flag) => Kind::BoolValue(flag),
+        Value::Number(number) => Kind::NumberValue(number.as_f64().unwrap_or_default()),
+        Value::String(text) => Kind::StringValue(text),
         Value::Array(values) => {
-            wire::Kind::List(wire::ListValue { values: values.into_iter().map(protobuf).collect() })
+            Kind::ListValue(ListValue { values: values.into_iter().map(protobuf).collect() })
         }
-        Value::Object(fields) => wire::Kind::Struct(structure(fields)),
+        Value::Object(fields) => Kind::StructValue(structure(fields)),
     };
-    wire::Value { kind: Some(kind) }
+    ProtoValue { kind: Some(kind) }
 }

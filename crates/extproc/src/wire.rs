@@ -8,43 +8,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-
-/// `google.protobuf.Struct`.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Struct {
-    #[prost(btree_map = "string, message", tag = "1")]
-    pub(crate) fields: BTreeMap<String, Value>,
-}
-
-/// `google.protobuf.Value`.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Value {
-    #[prost(oneof = "Kind", tags = "1, 2, 3, 4, 5, 6")]
-    pub(crate) kind: Option<Kind>,
-}
-
-#[derive(Clone, PartialEq, prost::Oneof)]
-pub(crate) enum Kind {
-    #[prost(int32, tag = "1")]
-    Null(i32),
-    #[prost(double, tag = "2")]
-    Number(f64),
-    #[prost(string, tag = "3")]
-    String(String),
-    #[prost(bool, tag = "4")]
-    Bool(bool),
-    #[prost(message, tag = "5")]
-    Struct(Struct),
-    #[prost(message, tag = "6")]
-    List(ListValue),
-}
-
-/// `google.protobuf.ListValue`.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct ListValue {
-    #[prost(message, repeated, tag = "1")]
-    pub(crate) values: Vec<Value>,
-}
+use prost_types::Struct;
 
 /// `envoy.config.core.v3.Metadata`.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -244,4 +208,11 @@ pub(crate) struct ImmediateResponse {
 pub(crate) struct HttpStatus {
     #[prost(int32, tag = "1")]
     pub(crate) code: i32,
+}
+
+/// `grpc.health.v1.HealthCheckRequest`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct HealthCheckRequest {
+    #[prost(string, tag = "1")]
+    pub(crate) service: String,
 }

@@ -115,48 +115,27 @@ impl<'a> Reader<'a> {
     /// Reads a UTF-8 text.
     pub fn text(&mut self) -> Result<&'a str, MsgpackError> {
         let error = self.error("text");
-        let length = match self.byte().ok_or(error)? {
-            first @ 0xa0..=0xbf => u64::from(first & 0x1f),
-            first @ 0xd9..=0xdb => self.big_endian(1 << (first - 0xd9)).ok_or(error)?,
-            _ => return Err(error),
-        };
-        let bytes = self.take(length).ok_or(error)?;
+        let bytes = self.head(Kind::Text).and_then(|length| self.take(length)).ok_or(error)?;
         std::str::from_utf8(bytes).map_err(|_| error)
     }
 
     /// Reads a byte string.
     pub fn bytes(&mut self) -> Result<&'a [u8], MsgpackError> {
         let error = self.error("bytes");
-        let length = match self.byte().ok_or(error)? {
-            first @ 0xc4..=0xc6 => self.big_endian(1 << (first - 0xc4)).ok_or(error)?,
-            _ => return Err(error),
-        };
-        self.take(length).ok_or(error)
+        self.head(Kind::Bytes).and_then(|length| self.take(length)).ok_or(error)
     }
 
     /// Reads the start of an array, and returns the number of its values. The number is at most the number of remaining
     /// bytes.
     pub fn array(&mut self) -> Result<usize, MsgpackError> {
         let error = self.error("an array");
-        let length = match self.byte().ok_or(error)? {
-            first @ 0x90..=0x9f => u64::from(first & 0xf),
-            0xdc => self.big_endian(2).ok_or(error)?,
-            0xdd => self.big_endian(4).ok_or(error)?,
-            _ => return Err(error),
-        };
-        self.count(length).ok_or(error)
+        self.head(Kind::Array).and_then(|length| self.count(length)).ok_or(error)
     }
 
     /// Reads the start of a map, and returns the number of its pairs. The number is at most the number of remaining bytes.
     pub fn map(&mut self) -> Result<usize, MsgpackError> {
         let error = self.error("a map");
-        let length = match self.byte().ok_or(error)? {
-            first @ 0x80..=0x8f => u64::from(first & 0xf),
-            0xde => self.big_endian(2).ok_or(error)?,
-            0xdf => self.big_endian(4).ok_or(error)?,
-            _ => return Err(error),
-        };
-        self.count(length).ok_or(error)
+        self.head(Kind::Map).and_then(|length| self.count(length)).ok_or(error)
     }
 
     /// Skips one value of any depth, and returns its bytes.
@@ -169,15 +148,8 @@ impl<'a> Reader<'a> {
             match self.kind().ok_or(error)? {
                 Kind::Array => pending = pending.saturating_add(self.array()?),
                 Kind::Map => pending = pending.saturating_add(self.map()?.saturating_mul(2)),
-                Kind::Text | Kind::Bytes => {
-                    let first = self.byte().ok_or(error)?;
-                    let length = match first {
-                        0xa0..=0xbf => u64::from(first & 0x1f),
-                        0xd9 | 0xc4 => self.big_endian(1).ok_or(error)?,
-                        0xda | 0xc5 => self.big_endian(2).ok_or(error)?,
-                        _ => self.big_endian(4).ok_or(error)?,
-                    };
-                    self.take(length).ok_or(error)?;
+                kind @ (Kind::Text | Kind::Bytes) => {
+                    self.head(kind).and_then(|length| self.take(length)).ok_or(error)?;
                 }
                 Kind::Nil | Kind::Bool => self.at += 1,
                 Kind::Int => drop(self.integer()?),
@@ -194,6 +166,21 @@ impl<'a> Reader<'a> {
             }
         }
         Ok(&self.bytes[start..self.at])
+    }
+
+    /// Reads the length of a value that has one, if it is of this kind.
+    fn head(&mut self, kind: Kind) -> Option<u64> {
+        if self.kind()? != kind {
+            return None;
+        }
+        match self.byte()? {
+            first @ 0x80..=0x9f => Some(u64::from(first & 0xf)),
+            first @ 0xa0..=0xbf => Some(u64::from(first & 0x1f)),
+            first @ 0xc4..=0xc6 => self.big_endian(1 << (first - 0xc4)),
+            first @ 0xd9..=0xdb => self.big_endian(1 << (first - 0xd9)),
+            0xdc | 0xde => self.big_endian(2),
+            _ => self.big_endian(4),
+        }
     }
 
     fn error(&self, expected: &'static str) -> MsgpackError {

@@ -15,9 +15,7 @@ pub(crate) fn read(
     name: String,
     producer: Option<&str>,
 ) -> Result<Attribute, ConfigError> {
-    if name.is_empty() {
-        return Err(parameters.invalid(format!("{field} is required")));
-    }
+    parameters.require(!name.is_empty(), format!("{field} is required"))?;
     match producer {
         None if name.contains('/') => {
             Err(parameters.invalid(format!("{field} \"{name}\" has a slash: set its producer too")))

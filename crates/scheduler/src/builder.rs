@@ -61,9 +61,17 @@ impl Builder {
         producers.filter_map(|(place, named)| Some((place, named.name.as_str(), named.get::<T>()?)))
     }
 
-    /// Returns the place of the prefix producer that a plugin reads: the named one, or the default one. The default one is
-    /// created from these settings if none is declared.
+    /// Returns the place of the prefix producer that a plugin reads: the named one, or the default one.
     pub(crate) fn prefix(
+        &mut self,
+        parameters: &Parameters<'_>,
+        producer: Option<&str>,
+    ) -> Result<usize, ConfigError> {
+        self.prefix_or(parameters, producer, Settings::default())
+    }
+
+    /// Like [`Self::prefix`]. If none is declared, the default one is created from these settings.
+    pub(crate) fn prefix_or(
         &mut self,
         parameters: &Parameters<'_>,
         producer: Option<&str>,

@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{error::ConfigError, reading};
+use crate::{error::ConfigError, plugin::Plugin, reading};
 
 /// Declares the parameters of a plugin. A field without a value has the default of its type.
 macro_rules! parameters {
@@ -49,6 +49,16 @@ impl Parameters<'_> {
                 message: error.to_string(),
             }),
         }
+    }
+
+    /// Returns a plugin that has no parameters.
+    pub(crate) fn none(&self, plugin: Plugin) -> Result<Plugin, ConfigError> {
+        self.read::<NoParameters>().map(|_| plugin)
+    }
+
+    /// Refuses the parameters with this message unless a condition is met. A comparison with NaN is not.
+    pub(crate) fn require(&self, is_met: bool, message: impl Into<String>) -> Result<(), ConfigError> {
+        if is_met { Ok(()) } else { Err(self.invalid(message)) }
     }
 
     pub(crate) fn invalid(&self, message: impl Into<String>) -> ConfigError {

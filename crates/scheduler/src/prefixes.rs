@@ -111,10 +111,6 @@ impl ProducerState for Prefixes {
         Some(json!({"blocks": blocks, "totalBlocks": self.len()}))
     }
 
-    fn copy(&self) -> Box<dyn ProducerState> {
-        Box::new(self.clone())
-    }
-
     fn forget(&mut self, slot: Slot) {
         match self {
             Self::Guessed(index) => index.forget(slot),

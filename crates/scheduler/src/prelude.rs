@@ -9,6 +9,7 @@ pub(crate) use crate::{
     endpoint::{Candidate, Slot, Snapshot},
     error::{ConfigError, ScheduleError},
     finding::Finding,
+    float::float,
     listing::Listing,
     parameters::{NoParameters, Parameters, parameters},
     plugin::{Decider, Plugin, ProfileHandler},

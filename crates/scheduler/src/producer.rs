@@ -50,9 +50,12 @@ pub(crate) struct FirstToken {
 }
 
 /// The state of a producer.
-pub(crate) trait ProducerState: Any + fmt::Debug + Send + Sync {
+pub(crate) trait ProducerState: Any + CopyState + fmt::Debug + Send + Sync {
     /// Finds data about a request on all candidates.
-    fn find(&self, request: &Request<'_>, candidates: &[Snapshot], now: u64) -> Finding;
+    fn find(&self, request: &Request<'_>, candidates: &[Snapshot], now: u64) -> Finding {
+        let _ = (request, candidates, now);
+        Finding::new(())
+    }
 
     /// Learns from a decision. `finding` is what it has found about the request.
     fn learn(&mut self, finding: &Finding, decision: &Decision);
@@ -70,9 +73,18 @@ pub(crate) trait ProducerState: Any + fmt::Debug + Send + Sync {
         let _ = endpoints;
         None
     }
+}
 
+/// A state that can be copied.
+pub(crate) trait CopyState {
     /// Returns a copy.
     fn copy(&self) -> Box<dyn ProducerState>;
+}
+
+impl<T: ProducerState + Clone> CopyState for T {
+    fn copy(&self) -> Box<dyn ProducerState> {
+        Box::new(self.clone())
+    }
 }
 
 impl Clone for Box<dyn ProducerState> {

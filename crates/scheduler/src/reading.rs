@@ -4,8 +4,9 @@ use std::fmt;
 
 use serde::{
     de::{
-        self, DeserializeSeed, Deserializer, EnumAccess, Expected, IntoDeserializer, MapAccess, SeqAccess,
-        Unexpected, VariantAccess, Visitor, value::StrDeserializer,
+        self, DeserializeSeed, Deserializer, EnumAccess, Expected, IntoDeserializer, Unexpected,
+        VariantAccess, Visitor,
+        value::{MapDeserializer, SeqDeserializer, StrDeserializer},
     },
     forward_to_deserialize_any,
 };
@@ -15,12 +16,12 @@ use crate::config::nearest::hint;
 
 /// Reads a value.
 pub(crate) fn read<T: de::DeserializeOwned>(value: &Value) -> Result<T, ParameterError> {
-    T::deserialize(ValueAt { value, path: &Path::Top })
+    T::deserialize(ValueAt { value, path: String::new() })
 }
 
 /// Reads the value of this field of a document.
 pub(crate) fn read_at<T: de::DeserializeOwned>(field: &str, value: &Value) -> Result<T, ParameterError> {
-    T::deserialize(ValueAt { value, path: &Path::Field(&Path::Top, field) })
+    T::deserialize(ValueAt { value, path: field.to_owned() })
 }
 
 /// Why a value cannot be read.
@@ -60,8 +61,8 @@ impl ParameterError {
     }
 
     /// Sets the path, unless it is set already: the innermost path is reported.
-    fn at(mut self, path: &Path<'_>) -> Self {
-        self.path.get_or_insert_with(|| path.to_string());
+    fn at(mut self, path: String) -> Self {
+        self.path.get_or_insert(path);
         self
     }
 }
@@ -145,33 +146,28 @@ impl fmt::Display for UnexpectedValue<'_> {
     }
 }
 
-/// The path of a value.
-#[derive(Clone, Copy)]
-enum Path<'a> {
-    Top,
-    Field(&'a Self, &'a str),
-    Entry(&'a Self, usize),
+/// A value with its path.
+struct ValueAt<'a> {
+    value: &'a Value,
+    path: String,
 }
 
-impl fmt::Display for Path<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Top => Ok(()),
-            Self::Field(Path::Top, name) => f.write_str(name),
-            Self::Field(above, name) => write!(f, "{above}.{name}"),
-            Self::Entry(above, index) => write!(f, "{above}[{index}]"),
-        }
+impl<'a> ValueAt<'a> {
+    /// A field of the object at this path.
+    fn field(above: &str, name: &str, value: &'a Value) -> Self {
+        Self { value, path: if above.is_empty() { name.to_owned() } else { format!("{above}.{name}") } }
     }
 }
 
-/// A value with its path.
-#[derive(Clone, Copy)]
-struct ValueAt<'a> {
-    value: &'a Value,
-    path: &'a Path<'a>,
+impl IntoDeserializer<'_, ParameterError> for ValueAt<'_> {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
 }
 
-impl<'de> Deserializer<'de> for ValueAt<'_> {
+impl<'de, 's> Deserializer<'de> for ValueAt<'s> {
     type Error = ParameterError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
@@ -185,10 +181,17 @@ impl<'de> Deserializer<'de> for ValueAt<'_> {
                 (None, Some(value)) => visitor.visit_i64(value),
                 (None, None) => visitor.visit_f64(value.as_f64().unwrap_or(f64::NAN)),
             },
-            Value::Array(entries) => visitor.visit_seq(Entries { entries: entries.iter().enumerate(), path }),
-            Value::Object(fields) => visitor.visit_map(Fields { rest: fields.iter(), next: None, path }),
+            Value::Array(entries) => {
+                let entry = |(index, value)| ValueAt { value, path: format!("{path}[{index}]") };
+                visitor.visit_seq(SeqDeserializer::new(entries.iter().enumerate().map(entry)))
+            }
+            Value::Object(fields) => {
+                let field =
+                    |(name, value): (&'s String, _)| (name.as_str(), ValueAt::field(&path, name, value));
+                visitor.visit_map(MapDeserializer::new(fields.iter().map(field)))
+            }
         };
-        read.map_err(|error| error.at(path))
+        read.map_err(|error: ParameterError| error.at(path))
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
@@ -227,7 +230,9 @@ impl<'de> Deserializer<'de> for ValueAt<'_> {
         let read = match value {
             Value::String(name) => visitor.visit_enum(name.as_str().into_deserializer()),
             Value::Object(fields) => match fields.iter().next() {
-                Some((name, value)) if fields.len() == 1 => visitor.visit_enum(Variant { name, value, path }),
+                Some((name, value)) if fields.len() == 1 => {
+                    visitor.visit_enum(Variant { name, value: ValueAt::field(&path, name, value) })
+                }
                 _ => Err(de::Error::invalid_type(Unexpected::Map, &"a name, or an object of one field")),
             },
             Value::Null => Err(de::Error::invalid_type(Unexpected::Unit, &"a name")),
@@ -244,54 +249,10 @@ impl<'de> Deserializer<'de> for ValueAt<'_> {
     }
 }
 
-struct Entries<'a> {
-    entries: std::iter::Enumerate<std::slice::Iter<'a, Value>>,
-    path: &'a Path<'a>,
-}
-
-impl<'de> SeqAccess<'de> for Entries<'_> {
-    type Error = ParameterError;
-
-    fn next_element_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, ParameterError> {
-        let Some((index, value)) = self.entries.next() else { return Ok(None) };
-        seed.deserialize(ValueAt { value, path: &Path::Entry(self.path, index) }).map(Some)
-    }
-}
-
-struct Fields<'a> {
-    rest: serde_json::map::Iter<'a>,
-    next: Option<(&'a str, &'a Value)>,
-    path: &'a Path<'a>,
-}
-
-impl<'de> MapAccess<'de> for Fields<'_> {
-    type Error = ParameterError;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(
-        &mut self,
-        seed: K,
-    ) -> Result<Option<K::Value>, ParameterError> {
-        let Some((name, value)) = self.rest.next() else { return Ok(None) };
-        self.next = Some((name, value));
-        seed.deserialize(StrDeserializer::new(name)).map(Some)
-    }
-
-    fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, ParameterError> {
-        let Some((name, value)) = self.next.take() else {
-            return Err(de::Error::custom("a value without a name"));
-        };
-        seed.deserialize(ValueAt { value, path: &Path::Field(self.path, name) })
-    }
-}
-
 /// An enum variant with a value.
 struct Variant<'a> {
     name: &'a str,
-    value: &'a Value,
-    path: &'a Path<'a>,
+    value: ValueAt<'a>,
 }
 
 impl<'de> EnumAccess<'de> for Variant<'_> {
@@ -311,11 +272,11 @@ impl<'de> VariantAccess<'de> for Variant<'_> {
     }
 
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, ParameterError> {
-        seed.deserialize(ValueAt { value: self.value, path: &Path::Field(self.path, self.name) })
+        seed.deserialize(self.value)
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, ParameterError> {
-        ValueAt { value: self.value, path: &Path::Field(self.path, self.name) }.deserialize_any(visitor)
+        self.value.deserialize_any(visitor)
     }
 
     fn struct_variant<V: Visitor<'de>>(
@@ -323,7 +284,7 @@ impl<'de> VariantAccess<'de> for Variant<'_> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, ParameterError> {
-        ValueAt { value: self.value, path: &Path::Field(self.path, self.name) }.deserialize_any(visitor)
+        self.value.deserialize_any(visitor)
     }
 }
 

@@ -3,6 +3,8 @@
 use longboat_schema::Program;
 use serde_json::json;
 
+use crate::float::float;
+
 /// The variable that expressions can use.
 pub(crate) const USAGE: &str = "usage";
 
@@ -32,11 +34,6 @@ impl Report {
     /// Returns the number. Returns `None` if the condition is false, or if the expression's result is 0 or not a number.
     pub fn of(&self, tokens: Tokens) -> Option<i64> {
         // Numbers are floats, as in the JSON that the proxy receives.
-        let float = |count: u64| -> f64 {
-            #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
-            let count = count as f64;
-            count
-        };
         let usage = json!({
             "prompt_tokens": float(tokens.input),
             "completion_tokens": float(tokens.output),

@@ -150,10 +150,6 @@ impl ProducerState for Sessions {
         self.younger.retain(|_, session| session.slot != slot);
         self.older.retain(|_, session| session.slot != slot);
     }
-
-    fn copy(&self) -> Box<dyn ProducerState> {
-        Box::new(self.clone())
-    }
 }
 
 #[cfg(test)]

@@ -37,12 +37,6 @@ impl Scorer for TimedPlugin<dyn Scorer> {
 
 impl Picker for TimedPlugin<dyn Picker> {
     fn pick(&self, context: &Context<'_>, scored: Vec<(Candidate, f64)>) -> Vec<Candidate> {
-        let (mut scored, mut picked) = (Some(scored), Vec::new());
-        self.watch.time(&mut || {
-            if let Some(scored) = scored.take() {
-                picked = self.plugin.pick(context, scored);
-            }
-        });
-        picked
+        timed(Some(&self.watch), || self.plugin.pick(context, scored))
     }
 }

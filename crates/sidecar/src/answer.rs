@@ -1,10 +1,18 @@
 //! The sidecar's own responses, in the form of vLLM's errors.
 
+use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use longboat_accept::Refusal;
 use serde::Serialize;
 
-use crate::body::{ProxyBody, full};
+use crate::{
+    body::{ProxyBody, full},
+    error::chain,
+    upstream::SendError,
+};
+
+/// The type of responses that are plain text.
+pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Clients and dashboards look for this text.
 const NOT_READY: &str = "The decode node is not ready. Please check that the vLLM service is running and the port configuration is correct.";
@@ -36,9 +44,14 @@ pub(crate) fn error(status: StatusCode, message: &str) -> Response<ProxyBody> {
         _ => "InternalServerError",
     };
     let body = ErrorBody { object: "error", message, kind, param: "", code: status.as_u16() };
-    let mut response = Response::new(full(serde_json::to_vec(&body).unwrap_or_default()));
+    of(status, "application/json", serde_json::to_vec(&body).unwrap_or_default())
+}
+
+/// A response with a body of this type.
+pub(crate) fn of(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<ProxyBody> {
+    let mut response = Response::new(full(body));
     *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }
 
@@ -59,30 +72,25 @@ pub(crate) fn bare(response: &mut Response<ProxyBody>) {
     }
 }
 
-/// Nothing listens on the engine's port.
-pub(crate) fn decoder_not_ready() -> Response<ProxyBody> {
-    error(StatusCode::SERVICE_UNAVAILABLE, NOT_READY)
+/// The client's response if the engine gives none.
+pub(crate) fn unreachable_decoder(error: &SendError) -> Response<ProxyBody> {
+    tracing::warn!(error = chain(error), "The engine of this pod did not answer.");
+    let mut causes = std::iter::successors(std::error::Error::source(error), |error| error.source());
+    let io = causes.find_map(|error| error.downcast_ref::<std::io::Error>());
+    if io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused) {
+        return self::error(StatusCode::SERVICE_UNAVAILABLE, NOT_READY);
+    }
+    self::error(StatusCode::BAD_GATEWAY, &format!("the engine did not answer: {}", chain(error)))
 }
 
 /// The response when the cache that the decoder waits for does not arrive in time.
 pub(crate) fn no_cache_in_time() -> Response<ProxyBody> {
-    let body = full(NO_CACHE_IN_TIME);
-    let mut response = Response::new(body);
-    *response.status_mut() = StatusCode::GATEWAY_TIMEOUT;
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    response
+    of(StatusCode::GATEWAY_TIMEOUT, TEXT, NO_CACHE_IN_TIME)
 }
 
 /// The target is not a pod of the pool.
 pub(crate) fn forbidden() -> Response<ProxyBody> {
-    let mut response = Response::new(full("Forbidden: prefill target not allowed by SSRF protection\n"));
-    *response.status_mut() = StatusCode::FORBIDDEN;
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    response
+    of(StatusCode::FORBIDDEN, TEXT, "Forbidden: prefill target not allowed by SSRF protection\n")
 }
 
 /// The response of the health check. It does not depend on the engine.

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
-use crate::{connectors::TRANSFER, object::Object};
+use crate::{api, connectors::TRANSFER, object::Object};
 
 /// Fields of requests whose answers cannot be divided: tool calls, structured outputs, log probabilities and others.
 const WHOLE: [&str; 10] = [
@@ -98,8 +98,7 @@ impl Chunks {
         if self.minimum > 0 {
             body.set_value("min_tokens", &self.minimum.saturating_sub(self.used).min(budget));
         }
-        body.set_value("stream", &false);
-        body.remove("stream_options");
+        api::no_stream(&mut body);
         if !self.said.is_empty() {
             let given: Vec<&RawValue> = serde_json::from_str(request.get("messages")?.get()).ok()?;
             let given = given.into_iter().map(Message::Given);

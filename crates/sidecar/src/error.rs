@@ -5,20 +5,12 @@ use std::net::SocketAddr;
 /// Why the sidecar cannot start or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An invalid flag, or an invalid combination of flags.
+    /// An invalid flag, or an invalid combination of flags, also in a document of `--configuration`.
     #[error("--{flag}: {message}")]
     Flag {
         /// The flag without dashes.
         flag: &'static str,
         /// What is wrong with the value, and what is expected.
-        message: String,
-    },
-    /// The document of `--configuration` or `--configuration-file` cannot be used.
-    #[error("--{flag}: {message}")]
-    Configuration {
-        /// The flag.
-        flag: &'static str,
-        /// What is wrong with it.
         message: String,
     },
     /// The address is in use or not on this machine.
@@ -36,6 +28,18 @@ pub enum Error {
     /// The allow-list needs a connection to a cluster.
     #[error("--enable-ssrf-protection needs the API server: run in a pod, or set KUBECONFIG")]
     Cluster(#[source] kube::Error),
+}
+
+impl Error {
+    /// A flag that is invalid, or cannot be used with the others.
+    pub(crate) fn flag(flag: &'static str, message: impl Into<String>) -> Self {
+        Self::Flag { flag, message: message.into() }
+    }
+
+    /// Refuses a flag if a condition is not met.
+    pub(crate) fn require(is_met: bool, flag: &'static str, message: &str) -> Result<(), Self> {
+        if is_met { Ok(()) } else { Err(Self::flag(flag, message)) }
+    }
 }
 
 /// Formats an error and its causes in one line.

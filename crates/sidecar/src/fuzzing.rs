@@ -7,7 +7,7 @@ use crate::{
     api::Api,
     chunks::Chunks,
     connectors::{
-        Nixl, Offloading, Part, Plan, Sglang, SplitRequest, encoder, mooncake, p2p, shared_storage,
+        Nixl, Part, Plan, SplitRequest, encoder, mooncake, offloading, p2p, sglang, shared_storage,
     },
     object::Object,
     target::{self, Target},
@@ -81,8 +81,8 @@ fn parts(bytes: &[u8]) {
         for plan in [
             Nixl { ports: Some(ports), moriio: None }.read(ask),
             shared_storage::plan(ask),
-            Sglang { bootstrap_port: 8998 }.plan(ask),
-            Offloading { ports }.plan(ask),
+            sglang::plan(ask, 8998),
+            offloading::plan(ask, ports),
         ] {
             match plan {
                 Plan::InTurn { prefill, decode } => {

@@ -20,9 +20,11 @@ impl ModelFields {
         if text.is_empty() {
             return Ok(Self::default());
         }
-        serde_json::from_str(text).map(Self).map_err(|error| Error::Flag {
-            flag: "model-fields",
-            message: format!("expected a JSON object of models with objects of fields: {error}"),
+        serde_json::from_str(text).map(Self).map_err(|error| {
+            Error::flag(
+                "model-fields",
+                format!("expected a JSON object of models with objects of fields: {error}"),
+            )
         })
     }
 

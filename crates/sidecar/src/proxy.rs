@@ -13,14 +13,12 @@ use crate::{
     answer,
     api::{self, Api},
     body::{ProxyBody, passed},
-    connectors::Connector,
-    flow::{self, Flow, Head, Route},
+    flow::{Flow, Head, Route},
     headers,
     metrics::{Metrics, Outcome},
     settings::Settings,
     target::{self, Target},
     upload::{self, Fault, Upload},
-    upstream::Upstream,
 };
 
 /// The most bytes of request bodies that are held at once: eight bodies of the default limit. A configured limit for one body
@@ -29,23 +27,14 @@ const MAX_BODIES_BYTES: usize = 512 << 20;
 
 /// The request handler of all ports.
 pub(crate) struct Proxy {
-    settings: Settings,
-    connector: Connector,
-    prefiller: Upstream,
-    decoder: Upstream,
-    encoder: Upstream,
+    flow: Flow,
     engines: Vec<Authority>,
     allowlist: Option<Allowlist>,
     bodies: Arc<Budget>,
-    metrics: Metrics,
 }
 
-/// The prefiller of a request, or the refusal of the request.
-enum PrefillerChoice {
-    Prefiller(Target),
-    None,
-    Refused(Response<ProxyBody>),
-}
+/// The answer to a request that is not forwarded.
+type Refusal = Box<Response<ProxyBody>>;
 
 // === impl Proxy ===
 
@@ -60,20 +49,15 @@ impl Proxy {
             Authority::try_from(format!("localhost:{}", rank.engine)).expect("a host name and a port")
         };
         Self {
-            connector: Connector::new(&settings),
-            prefiller: Upstream::prefiller(&settings, trusted),
-            decoder: Upstream::decoder(&settings, trusted),
-            encoder: Upstream::encoder(&settings, trusted),
             engines: settings.ranks.iter().map(engine).collect(),
             allowlist,
             bodies: Budget::new(settings.body_limit.max(MAX_BODIES_BYTES)),
-            metrics: Metrics::new(),
-            settings,
+            flow: Flow::new(settings, trusted),
         }
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
-        &self.metrics
+        &self.flow.metrics
     }
 
     /// Returns the refusal if the request is ambiguous or the guard of the port does not accept it.
@@ -85,7 +69,7 @@ impl Proxy {
             }
         };
         let refusal = checked.err()?;
-        self.metrics.count(Outcome::Refused);
+        self.flow.metrics.count(Outcome::Refused);
         Some(answer::refused(&refusal))
     }
 
@@ -104,94 +88,83 @@ impl Proxy {
             return answer::error(StatusCode::METHOD_NOT_ALLOWED, message);
         }
         let api = Api::of(request.uri().path()).filter(|_| request.method() == Method::POST);
-        let (mut head, body) = request.into_parts();
+        let (head, body) = request.into_parts();
         let Some(api) = api else {
             return self.pass(head, body, rank, peer).await;
         };
-        let target = match self.choose(&head.headers) {
-            PrefillerChoice::None => None,
-            PrefillerChoice::Refused(answer) => {
-                self.metrics.count(Outcome::Refused);
-                return answer;
-            }
-            PrefillerChoice::Prefiller(target) => Some(target),
-        };
-        let by_header = target.is_none() || self.connector.is_ranked_by_header();
-        let Some(rank) = (if by_header { self.rank(&head.headers, rank) } else { Some(rank) }) else {
-            self.metrics.count(Outcome::Refused);
-            let why = if self.settings.pod_ip.is_empty() {
-                "x-data-parallel-host-port cannot be compared with this pod's address: POD_IP is not set"
-            } else {
-                "x-data-parallel-host-port is not the address of a rank of this pod"
-            };
-            return answer::error(StatusCode::BAD_REQUEST, why);
-        };
+        self.forward(api, head, body, rank, peer).await.unwrap_or_else(|refusal| {
+            self.flow.metrics.count(Outcome::Refused);
+            *refusal
+        })
+    }
+
+    /// Sends a request through the stages that its headers name.
+    async fn forward(
+        &self,
+        api: Api,
+        mut head: Parts,
+        body: Incoming,
+        rank: usize,
+        peer: SocketAddr,
+    ) -> Result<Response<ProxyBody>, Refusal> {
+        let target = self.choose(&head.headers)?;
+        let by_header = target.is_none() || self.flow.connector.is_ranked_by_header();
+        let rank = if by_header { self.rank(&head.headers, rank)? } else { rank };
         let source =
             self.source(&head.headers).filter(|source| target.is_some() || !self.is_here(source, rank));
-        let encoders = match self.encoders(&head.headers) {
-            Ok(encoders) => encoders,
-            Err(answer) => {
-                self.metrics.count(Outcome::Refused);
-                return *answer;
-            }
-        };
+        let encoders = self.encoders(&head.headers)?;
         tracing::debug!(
             prefill = target.as_ref().map(|target| tracing::field::display(target.authority())),
             "Forwarding a request."
         );
-        let is_chunked = self.settings.chunk.is_some() && head.uri.path() == api::CHAT;
-        let has_fields = !self.settings.model_fields.is_empty();
+        let is_chunked = self.flow.settings.chunk.is_some() && head.uri.path() == api::CHAT;
+        let has_fields = !self.flow.settings.model_fields.is_empty();
         if target.is_none() && source.is_none() && encoders.is_empty() && !is_chunked && !has_fields {
-            return self.pass(head, body, rank, peer).await;
+            return Ok(self.pass(head, body, rank, peer).await);
         }
-        let body = match upload::held(Upload::new(body), self.settings.body_limit, &self.bodies).await {
-            Ok(body) => self.settings.model_fields.add(body),
-            Err(fault) => {
-                self.metrics.count(Outcome::Refused);
-                return fault.answer();
-            }
-        };
+        let body = upload::held(Upload::new(body), self.flow.settings.body_limit, &self.bodies).await;
+        let body = self.flow.settings.model_fields.add(body.map_err(|fault| fault.answer())?);
         let authority = head.uri.authority().map(ToString::to_string);
         headers::for_engine(&mut head.headers, peer, authority.as_deref());
         // `Trailer` describes the end of the client's body. The bodies for the engines have a length.
         head.headers.remove(http::header::TRAILER);
-        let flow = Flow {
-            settings: &self.settings,
-            connector: &self.connector,
-            prefiller: &self.prefiller,
-            decoder: &self.decoder,
-            encoder: &self.encoder,
-            metrics: &self.metrics,
-        };
         let route = Route {
             prefiller: target.as_ref(),
             encoders,
             source: source.as_ref(),
             engine: &self.engines[rank],
         };
-        flow.run(api, Head { uri: head.uri, headers: head.headers }, body, route).await
+        Ok(self.flow.run(api, Head { uri: head.uri, headers: head.headers }, body, route).await)
     }
 
     /// Returns the engine that decodes: the one of the port, or the one that the request names. A pod with one rank checks
     /// the name, too: another address means that the picker's endpoint is not this pod.
-    fn rank(&self, headers: &HeaderMap, rank: usize) -> Option<usize> {
+    fn rank(&self, headers: &HeaderMap, rank: usize) -> Result<usize, Refusal> {
         let named = headers.get(headers::RANK).and_then(|value| value.to_str().ok()).map(str::trim);
-        let Some(named) = named.filter(|named| !named.is_empty()) else { return Some(rank) };
-        let target = Target::parse(named).filter(|target| target.host() == self.settings.pod_ip)?;
-        let port = target.authority().port_u16()?;
-        self.settings.ranks.iter().position(|rank| rank.port == port)
+        let Some(named) = named.filter(|named| !named.is_empty()) else { return Ok(rank) };
+        let Settings { pod_ip, ranks, .. } = &self.flow.settings;
+        let port = Target::parse(named)
+            .filter(|target| target.host() == pod_ip)
+            .and_then(|target| target.authority().port_u16());
+        port.and_then(|port| ranks.iter().position(|rank| rank.port == port)).ok_or_else(|| {
+            let why = if pod_ip.is_empty() {
+                "x-data-parallel-host-port cannot be compared with this pod's address: POD_IP is not set"
+            } else {
+                "x-data-parallel-host-port is not the address of a rank of this pod"
+            };
+            answer::error(StatusCode::BAD_REQUEST, why).into()
+        })
     }
 
-    fn choose(&self, headers: &HeaderMap) -> PrefillerChoice {
+    /// Returns the prefiller that the request names, if it names one.
+    fn choose(&self, headers: &HeaderMap) -> Result<Option<Target>, Refusal> {
         let lines = lines(headers, &headers::PREFILLER);
-        let entry = if self.settings.sampling {
+        let entry = if self.flow.settings.sampling {
             target::entries(&lines).choose(&mut rand::rng()).copied()
         } else {
             target::first(&lines)
         };
-        let Some(entry) = entry else {
-            return PrefillerChoice::None;
-        };
+        let Some(entry) = entry else { return Ok(None) };
         let target = Target::parse(entry);
         if let Some(allowlist) = &self.allowlist {
             let named = match &target {
@@ -200,22 +173,16 @@ impl Proxy {
             };
             if !named.is_some_and(|(host, port)| allowlist.allows(host, port)) {
                 tracing::warn!(entry, "The prefill endpoint of a request is not a pod of the pool.");
-                return PrefillerChoice::Refused(answer::forbidden());
+                return Err(answer::forbidden().into());
             }
         }
-        target.map_or_else(
-            || {
-                let message = format!("x-prefiller-host-port: `{entry}` is not HOST:PORT");
-                PrefillerChoice::Refused(answer::error(StatusCode::BAD_GATEWAY, &message))
-            },
-            PrefillerChoice::Prefiller,
-        )
+        Ok(Some(target.ok_or_else(|| misspelt("x-prefiller-host-port", entry))?))
     }
 
     /// Returns an engine that has cached a part of the prompt, if engines may pull from each other. An engine that is not
     /// allowed is ignored: the request only costs more computation.
     fn source(&self, headers: &HeaderMap) -> Option<Target> {
-        self.settings.pull?;
+        self.flow.settings.pull?;
         let entry = headers.get(headers::SOURCE)?.to_str().ok()?.trim();
         let target = Target::parse(entry)?;
         let is_allowed = self.allows(&target);
@@ -226,8 +193,8 @@ impl Proxy {
     }
 
     /// Returns the encoders that the request names, if there is an encoder stage. Returns an error if one is not allowed.
-    fn encoders(&self, headers: &HeaderMap) -> Result<Vec<Target>, Box<Response<ProxyBody>>> {
-        if self.settings.encoder.is_none() {
+    fn encoders(&self, headers: &HeaderMap) -> Result<Vec<Target>, Refusal> {
+        if self.flow.settings.encoder.is_none() {
             return Ok(Vec::new());
         }
         let lines = lines(headers, &headers::ENCODERS);
@@ -238,10 +205,7 @@ impl Proxy {
                 tracing::warn!(entry, "The encoder of a request is not a pod of the pool.");
                 continue;
             }
-            encoders.push(target.ok_or_else(|| {
-                let message = format!("x-encoder-hosts-ports: `{entry}` is not HOST:PORT");
-                Box::new(answer::error(StatusCode::BAD_GATEWAY, &message))
-            })?);
+            encoders.push(target.ok_or_else(|| misspelt("x-encoder-hosts-ports", entry))?);
         }
         Ok(encoders)
     }
@@ -253,8 +217,8 @@ impl Proxy {
 
     /// Whether the target is this rank of this pod.
     fn is_here(&self, target: &Target, rank: usize) -> bool {
-        target.host() == self.settings.pod_ip
-            && target.authority().port_u16() == self.settings.ranks.get(rank).map(|rank| rank.port)
+        target.host() == self.flow.settings.pod_ip
+            && target.authority().port_u16() == self.flow.settings.ranks.get(rank).map(|rank| rank.port)
     }
 
     /// Passes a request to the engine unchanged.
@@ -265,23 +229,28 @@ impl Proxy {
         rank: usize,
         peer: SocketAddr,
     ) -> Response<ProxyBody> {
-        self.metrics.count(Outcome::Passed);
+        self.flow.metrics.count(Outcome::Passed);
         let authority = head.uri.authority().map(ToString::to_string);
         headers::for_engine(&mut head.headers, peer, authority.as_deref());
         // The extensions belong to the client's connection.
         head.extensions = http::Extensions::new();
         let request = Request::from_parts(head, passed(Upload::new(body)));
-        match self.decoder.send(&self.engines[rank], request).await {
+        match self.flow.decoder.send(&self.engines[rank], request).await {
             Ok(mut answer) => {
                 headers::for_client(answer.headers_mut());
                 answer.map(passed)
             }
             Err(error) => match Fault::behind(&error) {
                 Some(fault) => fault.answer(),
-                None => flow::unreachable_decoder(&error),
+                None => answer::unreachable_decoder(&error),
             },
         }
     }
+}
+
+fn misspelt(header: &str, entry: &str) -> Response<ProxyBody> {
+    let message = format!("{header}: `{entry}` is not HOST:PORT");
+    answer::error(StatusCode::BAD_GATEWAY, &message)
 }
 
 fn lines<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Vec<std::borrow::Cow<'a, str>> {
@@ -308,11 +277,8 @@ mod tests {
         for line in lines {
             headers.append(headers::PREFILLER, HeaderValue::from_bytes(line.as_bytes()).unwrap());
         }
-        match proxy.choose(&headers) {
-            PrefillerChoice::Prefiller(target) => Ok(Some(target.authority().to_string())),
-            PrefillerChoice::None => Ok(None),
-            PrefillerChoice::Refused(answer) => Err(answer.status().as_u16()),
-        }
+        let chosen = proxy.choose(&headers).map_err(|refusal| refusal.status().as_u16())?;
+        Ok(chosen.map(|target| target.authority().to_string()))
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures::FutureExt as _;
-use http::{Request, Response, StatusCode, header};
+use http::{Request, Response, StatusCode};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
@@ -29,8 +29,9 @@ use tracing::Instrument as _;
 
 use crate::{
     allowlist::{self, Allowlist, PoolKnowledge},
+    answer,
     args::Args,
-    body::{ProxyBody, full},
+    body::ProxyBody,
     error::Error,
     headers,
     proxy::Proxy,
@@ -247,17 +248,9 @@ async fn connection(
 }
 
 fn page(proxy: &Proxy, path: &str) -> Response<ProxyBody> {
-    let is_page = path == "/metrics";
-    let text = if is_page { proxy.metrics().page() } else { "404 page not found\n".into() };
-    let kind = if is_page {
-        "application/openmetrics-text; version=1.0.0; charset=utf-8"
-    } else {
-        "text/plain; charset=utf-8"
-    };
-    let mut response = Response::new(full(text));
-    response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static(kind));
-    if !is_page {
-        *response.status_mut() = StatusCode::NOT_FOUND;
+    if path != "/metrics" {
+        return answer::of(StatusCode::NOT_FOUND, answer::TEXT, "404 page not found\n");
     }
-    response
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    answer::of(StatusCode::OK, kind, proxy.metrics().page())
 }

@@ -23,8 +23,8 @@ pub struct Zap {
     pub zap_devel: bool,
 
     /// Log format: text (console), or one JSON object per line (json). Default: text on a terminal, else JSON.
-    #[arg(long, value_name = "json|console")]
-    pub zap_encoder: Option<Encoder>,
+    #[arg(long, value_name = "json|console", value_parser = encoder)]
+    pub zap_encoder: Option<Format>,
 
     /// Log level: debug, info, error, panic, or a number above 0 for details; 5 and more includes libraries. Overrides the
     /// environment variable `LONGBOAT_LOG`.
@@ -38,15 +38,6 @@ pub struct Zap {
     /// Format of times: epoch, millis, nano, iso8601, rfc3339 or rfc3339nano.
     #[arg(long, value_name = "FORM")]
     pub zap_time_encoding: Option<Time>,
-}
-
-/// The format of log lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoder {
-    /// A JSON object.
-    Json,
-    /// Text.
-    Console,
 }
 
 /// The level of logging.
@@ -63,7 +54,8 @@ pub enum Level {
 }
 
 /// The error for a flag's value that zap does not know either.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected {0}")]
 pub struct Unknown(&'static str);
 
 // === impl Zap ===
@@ -72,11 +64,7 @@ impl Zap {
     /// Returns the logging options.
     pub fn options(&self) -> LogOptions {
         let people = self.zap_devel || std::io::stderr().is_terminal();
-        let format = match self.zap_encoder {
-            Some(Encoder::Console) => Format::Text,
-            None if people => Format::Text,
-            Some(Encoder::Json) | None => Format::Json,
-        };
+        let format = self.zap_encoder.unwrap_or(if people { Format::Text } else { Format::Json });
         let level = self.zap_log_level.or(self.zap_devel.then_some(Level::Detail(1)));
         LogOptions {
             format,
@@ -119,17 +107,12 @@ impl FromStr for Level {
     }
 }
 
-// === impl Encoder ===
-
-impl FromStr for Encoder {
-    type Err = Unknown;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "json" => Ok(Self::Json),
-            "console" => Ok(Self::Console),
-            _ => Err(Unknown("json or console")),
-        }
+/// Reads the name of a format.
+fn encoder(text: &str) -> Result<Format, Unknown> {
+    match text {
+        "json" => Ok(Format::Json),
+        "console" => Ok(Format::Text),
+        _ => Err(Unknown("json or console")),
     }
 }
 
@@ -150,16 +133,6 @@ impl FromStr for Time {
         }
     }
 }
-
-// === impl Unknown ===
-
-impl std::fmt::Display for Unknown {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "expected {}", self.0)
-    }
-}
-
-impl std::error::Error for Unknown {}
 
 #[cfg(test)]
 mod tests {

@@ -11,7 +11,7 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::{
-    MAX_ELEMENTS,
+    parsed::MAX_ELEMENTS,
     prompt_text::{PromptBuffer, Words},
     scalars::{Flag, Number, Text, skip_map, skip_null, skip_scalars},
 };

@@ -3,7 +3,9 @@
 use longboat_scheduler::Prompt;
 
 use super::{
-    Api, BodyError, ParsedBody, parse,
+    api::Api,
+    json,
+    parsed::{BodyError, ParsedBody},
     protobuf::{Fields, ProtobufError, Value, append_numbers, message},
 };
 use crate::metrics::Usage;
@@ -76,18 +78,18 @@ fn has_placeholders(value: Value<'_>) -> Result<bool, ProtobufError> {
 
 /// Reads a message with an `HttpBody`, whose data is a JSON request.
 fn wrapped(message: &[u8], api: Api, limit: usize) -> Result<ParsedBody, BodyError> {
-    let mut json = None;
+    let mut data = None;
     for field in Fields::of(message) {
         if let (2, value) = field? {
             for field in Fields::of(value.bytes()) {
                 if let (2, value) = field? {
-                    json = Some(value.bytes());
+                    data = Some(value.bytes());
                 }
             }
         }
     }
-    let json = json.ok_or(BodyError::Grpc("the message has no HttpBody"))?;
-    match parse(api, json, limit) {
+    let data = data.ok_or(BodyError::Grpc("the message has no HttpBody"))?;
+    match json::read(api, data, limit) {
         // The model's name serves metrics only. The message is sent on unchanged, so the name has no place to be replaced at.
         Ok(parsed) => Ok(ParsedBody { model_at: 0..0, ..parsed }),
         Err(BodyError::NoModel) => Ok(ParsedBody::default()),

@@ -11,7 +11,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::Api;
+use super::api::Api;
 
 /// The most items of a request. Further items are ignored.
 const MAX_ITEMS: usize = 1024;

@@ -2,7 +2,10 @@ use longboat_scheduler::{Prompt, config::Parser};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Api, BodyError, MAX_ELEMENTS, MAX_MODEL, ParsedBody, parse};
+use super::{
+    Api, BodyError, ParsedBody, parse,
+    parsed::{MAX_ELEMENTS, MAX_MODEL},
+};
 
 fn text(api: Api, body: &str) -> Vec<String> {
     parse(api, body.as_bytes(), usize::MAX)

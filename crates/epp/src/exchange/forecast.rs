@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use longboat_scheduler::{Features, LatencyObjective, LatencySettings, Prediction, Slot};
+use longboat_scheduler::{Features, LatencyObjective, LatencySettings, Prediction, Slot, float};
 use tokio::time::Instant;
 
 use crate::{
@@ -101,7 +101,7 @@ impl LatencyMeasurement {
         if !settings.streaming || generated < 2 {
             return;
         }
-        let further = took.saturating_sub(first).as_secs_f64() / count(generated - 1);
+        let further = took.saturating_sub(first).as_secs_f64() / float(generated - 1);
         if further <= 0.0 {
             return;
         }
@@ -122,9 +122,4 @@ impl LatencyMeasurement {
 
 fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
-}
-
-#[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
-fn count(tokens: u64) -> f64 {
-    tokens as f64
 }

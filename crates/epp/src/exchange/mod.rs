@@ -183,19 +183,20 @@ impl ProcessorExchange for Exchange {
                 self.request_body(body, end_of_stream, metadata, out);
             }
             Event::RequestTrailers(_) => self.request_trailers(metadata, out),
-            Event::ResponseHeaders { headers, end_of_stream } => {
+            // The picker has answered the client itself.
+            _ if matches!(self.phase, RequestPhase::Refused) => {}
+            response => {
                 self.part_begins();
-                self.response_headers(&headers, end_of_stream, metadata.as_ref(), out);
+                match response {
+                    Event::ResponseHeaders { headers, end_of_stream } => {
+                        self.response_headers(&headers, end_of_stream, metadata.as_ref(), out);
+                    }
+                    Event::ResponseBody { body, end_of_stream } => {
+                        self.response_body(body, end_of_stream, out);
+                    }
+                    _ => self.response_trailers(out),
+                }
                 self.part_ends();
-            }
-            Event::ResponseBody { body, end_of_stream } => {
-                self.part_begins();
-                self.response_body(body, end_of_stream, out);
-                self.part_ends();
-            }
-            Event::ResponseTrailers(_) => {
-                self.part_begins();
-                self.response_trailers(out);
             }
         }
     }

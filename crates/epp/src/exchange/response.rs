@@ -18,9 +18,6 @@ impl Exchange {
         metadata: Option<&Metadata>,
         out: &mut Outbox,
     ) {
-        if matches!(self.phase, RequestPhase::Refused) {
-            return;
-        }
         let extra = match &mut self.phase {
             RequestPhase::Response(routed) => {
                 let status: u16 =
@@ -52,9 +49,6 @@ impl Exchange {
     }
 
     pub(super) fn response_body(&mut self, body: Bytes, end_of_stream: bool, out: &mut Outbox) {
-        if matches!(self.phase, RequestPhase::Refused) {
-            return;
-        }
         let RequestPhase::Response(routed) = &mut self.phase else {
             out.push(Action::ResponseBody { body, end_of_stream });
             return;
@@ -108,9 +102,6 @@ impl Exchange {
     }
 
     pub(super) fn response_trailers(&mut self, out: &mut Outbox) {
-        if matches!(self.phase, RequestPhase::Refused) {
-            return;
-        }
         let reports = self.core.scheduler.reports();
         let mut metadata = Metadata::default();
         if let RequestPhase::Response(routed) = &mut self.phase {

@@ -7,7 +7,7 @@ use kube::Client;
 use longboat_api::decisions::NO_PICKER;
 use longboat_key::{Key, Name, Namespace};
 
-use super::LocalPickers;
+use super::local::LocalPickers;
 use crate::{
     core::Core,
     monitoring::{DECISIONS, page, plain},

@@ -9,7 +9,10 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{LocalPicker, LocalPickers, State, spec::PickerSpec};
+use super::{
+    local::{LocalPicker, LocalPickers, State},
+    spec::PickerSpec,
+};
 use crate::{Args, Error, PoolPicker, needs_pod};
 
 /// The wait before a picker that failed is started again. It doubles with each failure.

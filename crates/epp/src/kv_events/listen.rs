@@ -13,7 +13,11 @@ use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
-use super::{LoggedWarnings, Message, apply, forget, link::Link};
+use super::{
+    index::{LoggedWarnings, apply, forget},
+    link::Link,
+    message::Message,
+};
 use crate::{core::Core, error::Error, pool::Member};
 
 /// The most connections at once.

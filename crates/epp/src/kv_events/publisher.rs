@@ -10,7 +10,12 @@ use tokio::{
 };
 use xxhash_rust::xxh64::xxh64;
 
-use super::{LoggedWarnings, Message, Models, apply, forget, link::Link};
+use super::{
+    index::{LoggedWarnings, apply, forget},
+    link::Link,
+    message::Message,
+    models::Models,
+};
 use crate::{core::Core, metrics::KvEventMetrics, pool::Member};
 
 /// The wait before the next attempt to connect. The wait grows with each failure, up to the maximum.
@@ -57,22 +62,14 @@ pub(super) struct SharedState {
     /// Finds the model that an endpoint serves.
     pub(super) models: Arc<Models>,
     /// Limits the replays at once.
-    pub(super) replays: Arc<Semaphore>,
+    pub(super) replays: Semaphore,
     pub(super) pace: Pace,
-}
-
-/// The rest of a replay's limits.
-struct Allowance {
-    time: Duration,
-    messages: usize,
-    bytes: usize,
+    pub(super) core: Arc<Core>,
 }
 
 pub(super) struct Publisher {
     member: Arc<Member>,
-    core: Arc<Core>,
-    holdings: Arc<Holdings>,
-    models: Arc<Models>,
+    shared: Arc<SharedState>,
     live: SocketAddr,
     replay: Option<SocketAddr>,
     follower: Follower,
@@ -82,20 +79,13 @@ pub(super) struct Publisher {
     model: String,
     /// Whether the model comes from the endpoint's API, because no topic has named it yet.
     assumed: bool,
-    replays: Arc<Semaphore>,
-    pace: Pace,
     /// The earliest time for the next replay.
     cooled: Instant,
     said: LoggedWarnings,
 }
 
 impl Publisher {
-    pub(super) fn new(
-        member: Arc<Member>,
-        SharedState { holdings, models, replays, pace }: SharedState,
-        source: &EndpointEvents,
-        core: Arc<Core>,
-    ) -> Self {
+    pub(super) fn new(member: Arc<Member>, shared: Arc<SharedState>, source: &EndpointEvents) -> Self {
         // The ranks of a pod publish on consecutive ports.
         let rank = rank(&member.endpoint.name);
         let at = |port: u16| SocketAddr::new(member.endpoint.address.ip(), port.saturating_add(rank));
@@ -106,22 +96,18 @@ impl Publisher {
             last: None,
             model: String::new(),
             assumed: false,
-            models,
             cooled: Instant::now(),
-            pace,
             said: LoggedWarnings::default(),
-            core,
             member,
-            holdings,
-            replays,
+            shared,
         }
     }
 
     /// Follows the publisher forever, over one connection after the other.
     pub(super) async fn follow(mut self) {
         let mut retry = RETRY;
-        let core = Arc::clone(&self.core);
-        let metrics = core.metrics.kv_cache.as_ref().map(|metrics| &metrics.events);
+        let shared = Arc::clone(&self.shared);
+        let metrics = shared.core.metrics.kv_cache.as_ref().map(|metrics| &metrics.events);
         let _subscribed = metrics.map(KvEventMetrics::subscribed);
         let name = self.member.endpoint.full_name();
         loop {
@@ -144,9 +130,9 @@ impl Publisher {
     }
 
     async fn session(&mut self) -> io::Result<()> {
-        let connected = Link::connect(Socket::Sub, self.live, &self.core.event_bytes).await;
+        let connected = Link::connect(Socket::Sub, self.live, &self.shared.core.event_bytes).await;
         let mut link = connected.inspect_err(|_| self.failed("connect"))?;
-        link.subscribe(&self.holdings.settings().events.topic);
+        link.subscribe(&self.shared.holdings.settings().events.topic);
         // The replay starts after the subscription, so that no message is lost between the two.
         if !self.begin().await && !self.resume().await {
             self.follower.connected();
@@ -154,7 +140,7 @@ impl Publisher {
         loop {
             let frames = link.message().await.inspect_err(|_| self.failed("recv"))?;
             if let Some(message) = Message::new(frames) {
-                if let Some(metrics) = &self.core.metrics.kv_cache {
+                if let Some(metrics) = &self.shared.core.metrics.kv_cache {
                     metrics.events.received(&self.member.endpoint.full_name());
                 }
                 self.message(&message).await;
@@ -193,12 +179,12 @@ impl Publisher {
 
     async fn apply(&mut self, message: &Message) {
         self.last = Some((message.sequence, xxh64(&message.payload, 0)));
-        apply(&self.holdings, &self.member, &self.model, &message.payload, &mut self.said).await;
+        apply(&self.shared.holdings, &self.member, &self.model, &message.payload, &mut self.said).await;
     }
 
     async fn forget(&mut self) {
         self.last = None;
-        forget(&self.holdings, &self.member).await;
+        forget(&self.shared.holdings, &self.member).await;
     }
 
     /// Requests the events from before this picker started, so that it knows the caches of a long-running engine before the
@@ -207,7 +193,7 @@ impl Publisher {
         if self.last.is_some() || !self.model.is_empty() || self.replay.is_none() {
             return false;
         }
-        let Some(model) = self.models.of(&self.member.endpoint.host_port).await else { return false };
+        let Some(model) = self.shared.models.of(&self.member.endpoint.host_port).await else { return false };
         self.model = model;
         self.assumed = true;
         let replayed = self.replay(0, None).await;
@@ -242,28 +228,29 @@ impl Publisher {
     /// engine whose messages always have gaps costs one short connection a second, or less.
     async fn replay(&mut self, mut from: u64, until: Option<u64>) -> bool {
         let Some(address) = self.replay else { return false };
-        if self.cooled.saturating_duration_since(Instant::now()) > self.pace.pause {
+        if self.cooled.saturating_duration_since(Instant::now()) > self.shared.pace.pause {
             return false;
         }
         // Meanwhile the engine keeps the messages that come, and the replay has most of them.
         tokio::time::sleep_until(self.cooled).await;
-        let mut left =
-            Allowance { time: self.pace.total, messages: self.pace.messages, bytes: self.pace.bytes };
+        let shared = Arc::clone(&self.shared);
+        let limits = shared.pace;
+        // What is left of the limits.
+        let mut left = limits;
         let (first, mut fruitless) = (from, 0);
-        while fruitless < ATTEMPTS && !left.time.is_zero() {
+        while fruitless < ATTEMPTS && !left.total.is_zero() {
             let before = from;
-            let replays = Arc::clone(&self.replays);
-            let Ok(place) = replays.acquire().await else { return false };
+            let Ok(place) = shared.replays.acquire().await else { return false };
             let began = Instant::now();
-            let turn = left.time.min(self.pace.turn);
+            let turn = left.total.min(limits.turn);
             let replayed = self.replay_once(address, &mut from, until, &mut left);
             let ended = timeout(turn, replayed).await;
             drop(place);
-            left.time = left.time.saturating_sub(began.elapsed());
+            left.total = left.total.saturating_sub(began.elapsed());
             match ended {
                 Ok(Ok(())) => {
                     let closed = until.is_none() || from > first;
-                    self.cooled = Instant::now() + if closed { self.pace.pause } else { self.pace.cooldown };
+                    self.cooled = Instant::now() + if closed { limits.pause } else { limits.cooldown };
                     return true;
                 }
                 Ok(Err(error)) => {
@@ -280,7 +267,7 @@ impl Publisher {
             fruitless = if from > before { 0 } else { fruitless + 1 };
         }
         self.failed("replay-no-progress");
-        self.cooled = Instant::now() + self.pace.cooldown;
+        self.cooled = Instant::now() + limits.cooldown;
         false
     }
 
@@ -289,9 +276,9 @@ impl Publisher {
         address: SocketAddr,
         from: &mut u64,
         until: Option<u64>,
-        left: &mut Allowance,
+        left: &mut Pace,
     ) -> io::Result<()> {
-        let mut link = Link::connect(Socket::Dealer, address, &self.core.event_bytes).await?;
+        let mut link = Link::connect(Socket::Dealer, address, &self.shared.core.event_bytes).await?;
         link.send(&[&[], &from.to_be_bytes()]);
         let mut nothing = true;
         loop {
@@ -335,7 +322,7 @@ impl Publisher {
     }
 
     fn failed(&self, operation: &'static str) {
-        if let Some(metrics) = &self.core.metrics.kv_cache {
+        if let Some(metrics) = &self.shared.core.metrics.kv_cache {
             metrics.events.failed(&self.member.endpoint.full_name(), operation);
         }
     }

@@ -2,9 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use http::{Method, Request, header};
-use http_body_util::Full;
 use longboat_scheduler::{Features, Prediction};
 use tokio::{
     sync::{Semaphore, mpsc, oneshot},
@@ -13,8 +10,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{PREDICTION_TIMEOUT, PredictError, Predictor, wire};
-use crate::companion::{self, AnswerError};
+use super::{
+    servers::{PREDICTION_TIMEOUT, Servers},
+    wire::{self, PredictError},
+};
+use crate::companion::AnswerError;
 
 /// The rows of one request, and the channel for the answer.
 #[derive(Debug)]
@@ -28,12 +28,8 @@ const ANSWER_ROW: usize = 1024;
 const ANSWER_SPARE: usize = 4096;
 
 /// Sends questions until it is stopped.
-pub(super) async fn run(
-    predictor: Arc<Predictor>,
-    waiting: mpsc::Receiver<Question>,
-    stop: CancellationToken,
-) {
-    let places = Arc::new(Semaphore::new(predictor.settings.at_once));
+pub(super) async fn run(servers: Arc<Servers>, waiting: mpsc::Receiver<Question>, stop: CancellationToken) {
+    let places = Arc::new(Semaphore::new(servers.settings.at_once));
     let mut calls = JoinSet::new();
     let mut batches = Batches { waiting, next: None };
     loop {
@@ -41,14 +37,14 @@ pub(super) async fn run(
         let gathered = async {
             // While all places are taken, questions gather in the channel.
             let place = Arc::clone(&places).acquire_owned().await.ok()?;
-            let batch = batches.next(predictor.settings.window, predictor.settings.max_rows).await?;
+            let batch = batches.next(servers.settings.window, servers.settings.max_rows).await?;
             Some((place, batch))
         };
         let Some(Some((place, batch))) = stop.run_until_cancelled(gathered).await else { return };
-        let predictor = Arc::clone(&predictor);
+        let servers = Arc::clone(&servers);
         calls.spawn(async move {
             let _place = place;
-            answer(&predictor, batch).await;
+            answer(&servers, batch).await;
         });
     }
 }
@@ -87,13 +83,13 @@ impl Batches {
 }
 
 /// Asks a server, and gives each request its part of the answer.
-async fn answer(predictor: &Predictor, mut batch: Vec<Question>) {
+async fn answer(servers: &Servers, mut batch: Vec<Question>) {
     // Questions of requests that no longer wait are dropped.
     batch.retain(|question| !question.answer.is_closed());
     if batch.is_empty() {
         return;
     }
-    let Some((url, health)) = predictor.server() else {
+    let Some((url, health)) = servers.prediction() else {
         for question in batch {
             let _ = question.answer.send(Err(PredictError::Busy));
         }
@@ -101,7 +97,7 @@ async fn answer(predictor: &Predictor, mut batch: Vec<Question>) {
     };
     let attempt = health.start_call(PREDICTION_TIMEOUT);
     // Requests wait at most this long, so the call ends then too.
-    let asked = timeout(PREDICTION_TIMEOUT, call(predictor, url, &batch)).await;
+    let asked = timeout(PREDICTION_TIMEOUT, call(servers, url, &batch)).await;
     match asked.unwrap_or(Err(PredictError::Late)) {
         Ok(mut predictions) => {
             attempt.answered();
@@ -123,18 +119,9 @@ async fn answer(predictor: &Predictor, mut batch: Vec<Question>) {
     }
 }
 
-async fn call(predictor: &Predictor, url: &str, batch: &[Question]) -> Result<Vec<Prediction>, PredictError> {
-    let malformed = |error: &dyn std::error::Error| PredictError::Malformed(error.to_string());
+async fn call(servers: &Servers, url: &str, batch: &[Question]) -> Result<Vec<Prediction>, PredictError> {
     let rows: usize = batch.iter().map(|question| question.rows.len()).sum();
-    let body = wire::question(batch.iter().flat_map(|question| &question.rows))
-        .map_err(|error| malformed(&error))?;
-    let request = Request::builder()
-        .method(Method::POST)
-        .uri(format!("{url}/predict/bulk/strict"))
-        .header(header::CONTENT_TYPE, "application/json")
-        .body(Full::new(Bytes::from(body)))
-        .map_err(|error| malformed(&error))?;
+    let body = wire::question(batch.iter().flat_map(|question| &question.rows));
     let limit = rows.saturating_mul(ANSWER_ROW).saturating_add(ANSWER_SPARE);
-    let answer = companion::read::<PredictError>(predictor.client.request(request), limit, |_| Ok(()));
-    wire::parse(&answer.await?, rows)
+    wire::parse(&servers.post(format!("{url}/predict/bulk/strict"), body, limit).await?, rows)
 }

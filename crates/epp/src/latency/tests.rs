@@ -1,6 +1,6 @@
 //! Tests against an HTTP server that accepts and returns the JSON of the published prediction and training servers.
 
-use std::{collections::BTreeMap, convert::Infallible};
+use std::{collections::BTreeMap, convert::Infallible, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::tests::support;
+use crate::{companion, tests::support};
 
 /// The requests that a server received, by path.
 type ReceivedRequests = Arc<Mutex<Vec<(String, Value)>>>;
@@ -202,7 +202,7 @@ async fn a_server_that_is_away_is_left_alone_and_another_is_asked() {
     let (well, _) = server(Behaviour::Answers).await;
     let predictor = predictor(&format!("http://127.0.0.1:1, {well}"), &well, &[]);
     let mut answered = 0;
-    while predictor.servers[0].1.failures() < companion::FAILURES {
+    while predictor.servers.predictions[0].1.failures() < companion::FAILURES {
         answered += usize::from(predictor.predict(rows(&[1])).await.is_ok());
     }
     for _ in 0..20 {

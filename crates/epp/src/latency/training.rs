@@ -1,20 +1,21 @@
 //! Keeps the measurements of responses, and sends them to the training server.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use http::{Method, Request, header};
-use http_body_util::Full;
 use parking_lot::Mutex;
 use rand::Rng as _;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    PredictError, Predictor,
-    wire::{self, TrainingSample},
+    servers::{PREDICTION_TIMEOUT, Servers},
+    wire::{self, PredictError, TrainingSample},
 };
-use crate::companion::{self, AnswerError, Health};
+use crate::{companion::Health, metrics::LatencyMetrics};
+
+/// The most bytes of the training server's answer. The answer only counts the accepted measurements, and the picker does not
+/// need it.
+const MAX_ANSWER_BYTES: usize = 1 << 16;
 
 /// Measurements that wait to be sent.
 #[derive(Debug)]
@@ -55,26 +56,30 @@ impl TrainingBuffer {
 }
 
 /// Sends measurements until it is stopped, and sends the rest at the end.
-pub(super) async fn run(predictor: Arc<Predictor>, stop: CancellationToken) {
+pub(super) async fn run(
+    servers: Arc<Servers>,
+    buffer: Arc<TrainingBuffer>,
+    metrics: LatencyMetrics,
+    stop: CancellationToken,
+) {
     let warning = "The training server of the latency predictor does not answer, so the training data of responses \
          is lost.";
     let health = Health::new(warning);
-    let mut turns = interval(predictor.settings.flush);
+    let mut turns = interval(servers.settings.flush);
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let stopping = stop.run_until_cancelled(turns.tick()).await.is_none();
-        let samples = predictor.samples.take();
+        let samples = buffer.take();
         if !samples.is_empty() && health.may_send() {
-            let patience = predictor.settings.patience.min(if stopping {
-                super::PREDICTION_TIMEOUT
-            } else {
-                predictor.settings.patience
-            });
+            let longest = if stopping { PREDICTION_TIMEOUT } else { Duration::MAX };
+            let patience = servers.settings.patience.min(longest);
             let call = health.start_call(patience);
-            let sent = timeout(patience, send(&predictor, &samples)).await.unwrap_or(Err(PredictError::Late));
-            predictor.metrics.count_training(if sent.is_ok() { "answered" } else { "failed" });
+            let url = format!("{}/add_training_data_bulk", servers.settings.training);
+            let sent = servers.post(url, wire::samples(&samples), MAX_ANSWER_BYTES);
+            let sent = timeout(patience, sent).await.unwrap_or(Err(PredictError::Late));
+            metrics.count_training(if sent.is_ok() { "answered" } else { "failed" });
             match sent {
-                Ok(()) => call.answered(),
+                Ok(_) => call.answered(),
                 Err(error) => {
                     tracing::debug!(
                         %error,
@@ -89,22 +94,4 @@ pub(super) async fn run(predictor: Arc<Predictor>, stop: CancellationToken) {
             return;
         }
     }
-}
-
-/// The most bytes of the training server's answer. The answer only counts the accepted measurements, and the picker does not
-/// need it.
-const MAX_ANSWER_BYTES: usize = 1 << 16;
-
-async fn send(predictor: &Predictor, samples: &[TrainingSample]) -> Result<(), PredictError> {
-    let failed = |error: &dyn std::error::Error| AnswerError::Unreachable(error.to_string());
-    let body = wire::samples(samples).map_err(|error| failed(&error))?;
-    let request = Request::builder()
-        .method(Method::POST)
-        .uri(format!("{}/add_training_data_bulk", predictor.settings.training))
-        .header(header::CONTENT_TYPE, "application/json")
-        .body(Full::new(Bytes::from(body)))
-        .map_err(|error| failed(&error))?;
-    companion::read::<PredictError>(predictor.client.request(request), MAX_ANSWER_BYTES, |_| Ok(()))
-        .await
-        .map(|_| ())
 }

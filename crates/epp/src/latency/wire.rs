@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use longboat_scheduler::{Features, Prediction};
 use serde::{Deserialize, Serialize};
 
-use super::PredictError;
+use crate::companion::AnswerError;
 
 /// A measured time, and the features when the measurement began. The time that was not measured is 0.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +15,19 @@ pub(crate) struct TrainingSample {
     /// Milliseconds for each further token.
     pub(crate) tpot_ms: f64,
     pub(crate) at: Timestamp,
+}
+
+/// Why there are no predictions.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PredictError {
+    #[error("the latency predictor does not answer: {0}")]
+    Companion(#[from] AnswerError),
+    #[error("cannot read the response of the latency predictor: {0}")]
+    Malformed(String),
+    #[error("the latency predictor does not answer in time")]
+    Late,
+    #[error("the latency predictor is overloaded, or requests to it are paused after failures")]
+    Busy,
 }
 
 /// The features of a request on an endpoint.

@@ -58,9 +58,3 @@ const fn doubling<const N: usize>(first: f64) -> [f64; N] {
     }
     boundaries
 }
-
-/// A number of bytes or things as an observation.
-#[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
-pub(super) fn length(bytes: usize) -> f64 {
-    bytes as f64
-}

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use longboat_api::picker_plugins::ENCODER_CACHE_PRODUCER;
 use longboat_metrics::{Buckets, Histograms, labels, metrics};
-use longboat_scheduler::{EncoderLookup, Media, Snapshot};
+use longboat_scheduler::{EncoderLookup, Media, Snapshot, float};
 use prometheus_client::metrics::{counter::Counter, family::Family};
 
 use super::{buckets::RATIO, per_endpoint::PerEndpoint};
@@ -68,7 +68,7 @@ impl EncoderCacheMetrics {
                     };
                     self.hits.count(&labels.pod, &labels);
                 }
-                ratios.observe(f64::from(hits) / super::buckets::length(media.len()));
+                ratios.observe(f64::from(hits) / float(media.len() as u64));
             }
         }
     }

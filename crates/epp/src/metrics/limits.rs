@@ -4,7 +4,10 @@
 use std::{collections::BTreeMap, hash::Hash, sync::Arc};
 
 use longboat_metrics::{Decimal, labels, metrics};
-use longboat_scheduler::flow::{FlowService, Share, Shares};
+use longboat_scheduler::{
+    float,
+    flow::{FlowService, Share, Shares},
+};
 use prometheus_client::metrics::{family::Family, gauge::Gauge};
 
 labels! {
@@ -99,9 +102,4 @@ fn set<L: Clone + Hash + Eq>(gauges: &Family<L, Decimal>, labels: &L, share: Opt
     if let Some(share) = share {
         gauges.get_or_create(labels).set(share);
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts and milliseconds are far below 2^52")]
-fn float(count: u64) -> f64 {
-    count as f64
 }

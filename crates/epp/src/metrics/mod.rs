@@ -95,6 +95,32 @@ struct RenamedHistogram {
     former: Histograms<Models>,
 }
 
+/// The present and the former name of each such histogram, what it measures, and its buckets.
+const RENAMED: [(&str, &str, &str, &[f64]); 7] = [
+    (
+        "request_duration_seconds",
+        "request_duration_seconds",
+        "Time from the request to the end of its response",
+        LATENCY,
+    ),
+    ("request_size_bytes", "request_sizes", "Request body size", REQUEST_BYTES),
+    ("response_size_bytes", "response_sizes", "Response body size", RESPONSE_BYTES),
+    ("request_input_tokens", "input_tokens", "Prompt tokens", INPUT_TOKENS),
+    ("request_output_tokens", "output_tokens", "Generated tokens", OUTPUT_TOKENS),
+    (
+        "request_cached_tokens",
+        "prompt_cached_tokens",
+        "Prompt tokens found in the model server's cache",
+        INPUT_TOKENS,
+    ),
+    (
+        "request_ntpot_seconds",
+        "normalized_time_per_output_token_seconds",
+        "Duration of a request for each token that it generated",
+        PER_TOKEN,
+    ),
+];
+
 /// All series.
 pub(crate) struct PickerMetrics {
     registry: Registry,
@@ -214,22 +240,6 @@ impl std::fmt::Debug for PickerMetrics {
     }
 }
 
-fn histograms(
-    registry: &mut Registry,
-    name: &str,
-    former: &str,
-    help: &str,
-    buckets: &'static [f64],
-) -> RenamedHistogram {
-    let twin = RenamedHistogram {
-        present: Family::new_with_constructor(Buckets(buckets)),
-        former: Family::new_with_constructor(Buckets(buckets)),
-    };
-    registry.register(format!("llm_d_epp_{name}"), help, twin.present.clone());
-    registry.register(format!("inference_objective_{former}"), help, twin.former.clone());
-    twin
-}
-
 impl PickerMetrics {
     /// Registers all series, for a pool of this name and the plugins of this scheduler.
     pub(crate) fn new(pool: &str, scheduler: &Scheduler) -> Self {
@@ -237,6 +247,16 @@ impl PickerMetrics {
         let r = &mut registry;
         let series = PickerSeries::register(r);
         series.info.get_or_create(&InfoLabels { commit: "", build_ref: env!("CARGO_PKG_VERSION") }).set(1);
+        let [durations, request_bytes, response_bytes, input_tokens, output_tokens, cached_tokens, per_token] =
+            RENAMED.map(|(name, former, help, buckets)| {
+                let twin = RenamedHistogram {
+                    present: Family::new_with_constructor(Buckets(buckets)),
+                    former: Family::new_with_constructor(Buckets(buckets)),
+                };
+                r.register(format!("llm_d_epp_{name}"), help, twin.present.clone());
+                r.register(format!("inference_objective_{former}"), help, twin.former.clone());
+                twin
+            });
         let kv_cache = scheduler.knows_blocks().then(|| {
             let events = KvEventMetrics::register(r);
             KvCacheMetrics::register(r, events)
@@ -252,55 +272,13 @@ impl PickerMetrics {
             flows: LabelValues::default(),
             combinations: Mutex::default(),
             series,
-            durations: histograms(
-                r,
-                "request_duration_seconds",
-                "request_duration_seconds",
-                "Time from the request to the end of its response",
-                LATENCY,
-            ),
-            request_bytes: histograms(
-                r,
-                "request_size_bytes",
-                "request_sizes",
-                "Request body size",
-                REQUEST_BYTES,
-            ),
-            response_bytes: histograms(
-                r,
-                "response_size_bytes",
-                "response_sizes",
-                "Response body size",
-                RESPONSE_BYTES,
-            ),
-            input_tokens: histograms(
-                r,
-                "request_input_tokens",
-                "input_tokens",
-                "Prompt tokens",
-                INPUT_TOKENS,
-            ),
-            output_tokens: histograms(
-                r,
-                "request_output_tokens",
-                "output_tokens",
-                "Generated tokens",
-                OUTPUT_TOKENS,
-            ),
-            cached_tokens: histograms(
-                r,
-                "request_cached_tokens",
-                "prompt_cached_tokens",
-                "Prompt tokens found in the model server's cache",
-                INPUT_TOKENS,
-            ),
-            per_token: histograms(
-                r,
-                "request_ntpot_seconds",
-                "normalized_time_per_output_token_seconds",
-                "Duration of a request for each token that it generated",
-                PER_TOKEN,
-            ),
+            durations,
+            request_bytes,
+            response_bytes,
+            input_tokens,
+            output_tokens,
+            cached_tokens,
+            per_token,
             prefixes: PrefixMetrics::new(r, scheduler),
             load_producers,
             flow: FlowMetrics::register(r, pool.to_owned()),

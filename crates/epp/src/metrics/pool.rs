@@ -3,13 +3,12 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use longboat_scheduler::{
-    State,
+    State, float,
     flow::{FlowService, Shares},
 };
 
 use super::{
     PickerMetrics, PickerSeries,
-    buckets::length,
     labels::{EndpointLabels, LoadLabels, PodLabels},
 };
 use crate::pool::Member;
@@ -105,7 +104,7 @@ impl PickerMetrics {
         }
         let PickerSeries { kv_deviation, queue_deviation, running_deviation, .. } = &self.series;
         let deviations = [kv_deviation, queue_deviation, running_deviation];
-        let count = length(members.len().max(1));
+        let count = float(members.len().max(1) as u64);
         self.series.kv_usage.get_or_create(&self.pool).set(kv / count);
         self.series.queue.get_or_create(&self.pool).set(queue / count);
         self.series.running_average.get_or_create(&self.pool).set(running / count);

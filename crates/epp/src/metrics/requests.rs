@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use longboat_scheduler::float;
+
 use super::{
     MAX_COMBINATIONS, PickerMetrics, RenamedHistogram, RequestSummary,
-    buckets::length,
     label_value::LabelValue,
     labels::{
         AttemptLabels, ErrorLabels, LegacyErrorLabels, LegacyRequestLabels, ModelLabel, Models, OutcomeLabel,
@@ -43,7 +44,7 @@ impl PickerMetrics {
             .former_requests
             .get_or_create(&LegacyRequestLabels { models: labels.models.clone(), priority: labels.priority })
             .inc();
-        self.request_bytes.observe(labels, length(bytes));
+        self.request_bytes.observe(labels, float(bytes as u64));
     }
 
     pub(crate) fn failed(&self, labels: &RequestLabels, code: &str) {
@@ -88,22 +89,22 @@ impl PickerMetrics {
 
     pub(crate) fn finished(&self, labels: &RequestLabels, end: RequestSummary) {
         self.durations.observe(labels, end.duration.as_secs_f64());
-        self.response_bytes.observe(labels, length(end.response_bytes));
+        self.response_bytes.observe(labels, float(end.response_bytes as u64));
         if let Some(first) = end.first_byte {
             let streaming = if end.stream { "true" } else { "false" };
             let labels = StreamingLabels { request: labels.clone(), streaming };
             self.series.first_byte.get_or_create(&labels).observe(first.as_secs_f64());
         }
         if let Some(usage) = end.usage {
-            self.input_tokens.observe(labels, tokens(usage.input));
-            self.output_tokens.observe(labels, tokens(usage.output));
-            self.cached_tokens.observe(labels, tokens(usage.cached));
+            self.input_tokens.observe(labels, float(usage.input));
+            self.output_tokens.observe(labels, float(usage.output));
+            self.cached_tokens.observe(labels, float(usage.cached));
             if usage.output > 0 {
-                self.per_token.observe(labels, end.duration.as_secs_f64() / tokens(usage.output));
+                self.per_token.observe(labels, end.duration.as_secs_f64() / float(usage.output));
             }
             if let Some(first) = end.first_byte.filter(|_| end.stream && usage.output > 1) {
                 let rest = end.duration.saturating_sub(first).as_secs_f64();
-                self.series.streamed_per_token.get_or_create(labels).observe(rest / tokens(usage.output - 1));
+                self.series.streamed_per_token.get_or_create(labels).observe(rest / float(usage.output - 1));
             }
         }
     }
@@ -141,9 +142,4 @@ impl RenamedHistogram {
         self.present.get_or_create(labels).observe(value);
         self.former.get_or_create(&labels.models).observe(value);
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
-fn tokens(count: u64) -> f64 {
-    count as f64
 }

@@ -3,7 +3,6 @@
 
 use std::{
     collections::BTreeMap,
-    convert::Infallible,
     fmt::Write,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     sync::{
@@ -16,8 +15,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::body::Incoming;
 use kube::Client;
 use longboat_accept::Guard;
 use longboat_key::Key;
@@ -31,7 +29,7 @@ use super::{
 use crate::{
     Error,
     host::{LocalPickers, Pages},
-    monitoring::{HEAD_TIMEOUT, MAX_CONNECTIONS, metrics_page, open_metrics, plain},
+    monitoring::{MAX_CONNECTIONS, connection, metrics_page, open_metrics, plain},
     ports,
 };
 
@@ -150,26 +148,14 @@ impl Bound {
     pub(super) async fn run(self, end: CancellationToken) {
         let this = Arc::new(self.monitoring);
         let guard = self.listener.local_addr().ok().and_then(Guard::of_back_end).map(Arc::new);
-        let connection = |stream, _| {
+        let accepted = |stream, _| {
             let (this, guard) = (this.clone(), guard.clone());
             async move {
-                let service = service_fn(|request: Request<Incoming>| async {
-                    let request = request;
-                    let checked = guard.as_ref().map(|guard| {
-                        guard.check(request.version(), request.uri(), request.headers(), |_| false)
-                    });
-                    Ok::<_, Infallible>(match checked {
-                        Some(Err(refusal)) => plain(refusal.status(), format!("{refusal}\n")),
-                        _ => this.answer(&request).await,
-                    })
-                });
-                let mut builder = http1::Builder::new();
-                builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-                if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
-                    tracing::debug!(%error, "A connection of a probe ended.");
-                }
+                let this = &*this;
+                connection(stream, guard.as_deref(), |request| async move { this.answer(&request).await })
+                    .await;
             }
         };
-        longboat_accept::until(&end, self.listener, MAX_CONNECTIONS, connection).await.shutdown().await;
+        longboat_accept::until(&end, self.listener, MAX_CONNECTIONS, accepted).await.shutdown().await;
     }
 }

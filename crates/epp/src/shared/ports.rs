@@ -92,19 +92,16 @@ impl Port {
     ) -> Self {
         let memory = Budget::new(options.bytes);
         let refused_streams = Arc::<AtomicU64>::default();
-        let mut server = ServerOptions {
+        let usual = ServerOptions::default();
+        let server = ServerOptions {
             tls: options.tls.then(|| settings.tls.clone()),
             grace: settings.grace,
             limits: Limits { streams: settings.streams, ..Limits::default() },
             memory: memory.clone(),
-            ..ServerOptions::default()
+            max_receive_bytes: quantity::parse(&options.max_receive).unwrap_or(usual.max_receive_bytes),
+            max_send_bytes: quantity::parse(&options.max_send).unwrap_or(usual.max_send_bytes),
+            ..usual
         };
-        if let Ok(bytes) = quantity::parse(&options.max_receive) {
-            server.max_receive_bytes = bytes;
-        }
-        if let Ok(bytes) = quantity::parse(&options.max_send) {
-            server.max_send_bytes = bytes;
-        }
         let hosted = HostedPool {
             pool: pool.clone(),
             pickers,

@@ -29,6 +29,7 @@ const BODY: &[u8] = br#"{"model":"m","messages":[{"role":"user","content":"hi"}]
 
 pub(super) struct PickerFixture {
     pub(super) client: Client,
+    grpc: SocketAddr,
     health: SocketAddr,
     metrics: SocketAddr,
     stop: DropGuard,
@@ -48,20 +49,13 @@ pub(super) async fn start(arguments: &[&str], kubernetes: Option<kube::Client>) 
     let stop = shutdown.clone().drop_guard();
     let serving = tokio::spawn(server.run(kubernetes, shutdown));
     let tls = secure.then(|| longboat_tls::insecure_client_config(&[b"h2"]));
-    PickerFixture { client: Client::new(grpc, tls), health, metrics, stop, serving }
+    PickerFixture { client: Client::new(grpc, tls), grpc, health, metrics, stop, serving }
 }
 
 impl PickerFixture {
     /// Whether a health check says that it serves.
     pub(super) async fn serves(&self, service: &str) -> bool {
-        let channel = tonic::transport::Endpoint::from_shared(format!("http://{}", self.health))
-            .unwrap()
-            .connect()
-            .await;
-        let Ok(channel) = channel else { return false };
-        let request = HealthCheckRequest { service: service.to_owned() };
-        let answer = HealthClient::new(channel).check(request).await.unwrap();
-        answer.into_inner().status == 1
+        serves(self.health, service).await.unwrap()
     }
 
     pub(super) async fn ready(&self) {
@@ -251,6 +245,15 @@ async fn with_a_file_it_drains_for_as_long_as_it_was_told_and_says_what_plugins_
     timeout(TEST_TIMEOUT, serving).await.unwrap().unwrap().unwrap();
 }
 
+/// Whether a health check at this address says that it serves.
+async fn serves(address: SocketAddr, service: &str) -> Result<bool, tonic::Status> {
+    let channel =
+        tonic::transport::Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await;
+    let Ok(channel) = channel else { return Ok(false) };
+    let request = HealthCheckRequest { service: service.to_owned() };
+    Ok(HealthClient::new(channel).check(request).await?.into_inner().status == 1)
+}
+
 /// A page of the metrics port.
 async fn get(address: SocketAddr, path: &str) -> String {
     let stream = tokio::net::TcpStream::connect(address).await.unwrap();
@@ -264,6 +267,24 @@ async fn get(address: SocketAddr, path: &str) -> String {
     let body = response.into_body().collect().await.unwrap().to_bytes();
     drop(driver);
     String::from_utf8(body.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn the_port_of_ext_proc_answers_health_checks_if_it_is_told_to() {
+    for (flag, answers) in [("--health-checking=true", true), ("--health-checking=false", false)] {
+        let (kubernetes, mut api) = Api::start();
+        let flags = ["--pool-name=pool", "--pool-namespace=ns", "--secure-serving=false", flag];
+        let picker = start(&flags, Some(kubernetes)).await;
+        let answer = serves(picker.grpc, "readiness").await.map_err(|status| status.code() as i32);
+        assert_eq!(answer, if answers { Ok(false) } else { Err(12) });
+        api.answer_pool(Some(&pool())).await;
+        api.answer_pods(&[]).await;
+        picker.ready().await;
+        assert_eq!(serves(picker.grpc, "readiness").await.ok(), answers.then_some(true));
+        let mut exchange = picker.client.open().await.unwrap();
+        assert_eq!(picker.request(&mut exchange).await, "503", "ext_proc is on the same port");
+        picker.stop().await;
+    }
 }
 
 #[tokio::test]

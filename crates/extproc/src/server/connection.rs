@@ -2,13 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite, BufReader},
-    net::TcpStream,
-};
+use tokio::{io::BufReader, net::TcpStream};
 use tokio_util::sync::CancellationToken;
 
-use super::{http2, limits::READ_CHUNK_BYTES, options::ServerState, processor::Processor, tonic};
+use super::{http2, limits::READ_CHUNK_BYTES, options::ServerState, processor::Processor};
 
 /// How long a caller may take for the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -24,7 +21,7 @@ pub(super) async fn connection<P: Processor>(
     shutdown: CancellationToken,
 ) {
     let Some(tls) = shared.options.tls.clone() else {
-        return carry(stream, shared, shutdown).await;
+        return http2::connection(stream, shared, shutdown).await;
     };
     let acceptor = tokio_rustls::TlsAcceptor::from(tls);
     let handshake = acceptor.accept(BufReader::with_capacity(READ_CHUNK_BYTES, stream));
@@ -32,24 +29,10 @@ pub(super) async fn connection<P: Processor>(
     let Some(shaken) = shutdown.run_until_cancelled(handshake).await else { return };
     match shaken {
         Ok(Ok(mut stream)) => {
-            if !shared.uses_tonic() {
-                stream.get_mut().1.set_buffer_limit(Some(MAX_ENCRYPTED_BYTES));
-            }
-            carry(stream, shared, shutdown).await;
+            stream.get_mut().1.set_buffer_limit(Some(MAX_ENCRYPTED_BYTES));
+            http2::connection(stream, shared, shutdown).await;
         }
         Err(_) => tracing::debug!("A TLS handshake took too long."),
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed."),
-    }
-}
-
-async fn carry<P: Processor>(
-    io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    shared: Arc<ServerState<P>>,
-    shutdown: CancellationToken,
-) {
-    if shared.uses_tonic() {
-        tonic::connection(io, shared, shutdown).await;
-    } else {
-        http2::connection(io, shared, shutdown).await;
     }
 }

@@ -23,7 +23,7 @@ pub(super) const MAX_FIELDS: u32 = 64 << 10;
 /// calls for a long prompt.
 pub(super) const READ_CHUNK_BYTES: usize = 64 << 10;
 
-/// The limits of a server. They are the same for both transports.
+/// The limits of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// The most connections. Further ones wait in the system's queue.

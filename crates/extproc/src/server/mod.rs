@@ -6,7 +6,6 @@ mod limits;
 mod options;
 mod outbox;
 mod processor;
-mod tonic;
 
 use std::sync::Arc;
 
@@ -21,8 +20,9 @@ pub(crate) use http2::peer;
 pub use limits::Limits;
 pub(crate) use limits::{CountedStream, MAX_STREAMS, StreamCount};
 use options::ServerState;
-pub use options::{ServerOptions, Transport};
+pub use options::{HealthCheck, ServerOptions};
 pub use outbox::Outbox;
+use processor::HEALTH_PATH;
 pub(crate) use processor::PATH;
 pub use processor::{Exchange, Processor};
 
@@ -45,14 +45,13 @@ pub async fn serve<P: Processor>(
     Ok(())
 }
 
-/// Serves other gRPC services until `shutdown`, with the same limits, on a port without ext_proc.
-pub async fn serve_others(
+/// Serves health checks until `shutdown`, on a port without ext_proc.
+pub async fn serve_health(
     listener: TcpListener,
-    others: ::tonic::service::Routes,
-    limits: Limits,
+    check: HealthCheck,
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
-    let options = ServerOptions { others: Some(others), limits, ..ServerOptions::default() };
+    let options = ServerOptions { health: Some(check), ..ServerOptions::default() };
     serve(listener, Arc::new(NoProcessor), options, shutdown).await
 }
 

@@ -9,15 +9,8 @@ use super::limits::{Limits, StreamCount};
 /// The memory of all streams, unless the server's owner has a budget.
 const MEMORY: usize = 256 << 20;
 
-/// The HTTP/2 implementation of a server.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Transport {
-    /// Longboat's own HTTP/2, which only supports ext_proc.
-    #[default]
-    Lean,
-    /// tonic over hyper, which also carries other gRPC services of the port. It is always used if there are such services.
-    Tonic,
-}
+/// Answers a health check of the service with this name: whether it serves.
+pub type HealthCheck = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// Options of a server.
 pub struct ServerOptions {
@@ -34,10 +27,8 @@ pub struct ServerOptions {
     /// The memory of messages that have not come whole, of answers that wait for the proxy's window, and of output that the
     /// proxy does not read. The processor may count what it holds in the same budget.
     pub memory: Arc<Budget>,
-    /// Other gRPC services on the same port (health).
-    pub others: Option<::tonic::service::Routes>,
-    /// The HTTP/2 implementation.
-    pub transport: Transport,
+    /// Answers health checks (`grpc.health.v1`) on the same port, if there are any.
+    pub health: Option<HealthCheck>,
     /// The number of threads over which connections are spread. Each has its own runtime, so a stream never has to notify
     /// another thread. With 0, the caller's runtime serves the connections.
     pub threads: usize,
@@ -45,7 +36,7 @@ pub struct ServerOptions {
 
 impl Default for ServerOptions {
     /// Plaintext, gRPC's usual limits (4 MiB received, any size sent), the usual limits of callers, 256 MiB of memory, no grace
-    /// period, no other services, no threads.
+    /// period, no health checks, no threads.
     fn default() -> Self {
         Self {
             tls: None,
@@ -54,8 +45,7 @@ impl Default for ServerOptions {
             grace: Duration::ZERO,
             limits: Limits::default(),
             memory: Budget::new(MEMORY),
-            others: None,
-            transport: Transport::Lean,
+            health: None,
             threads: 0,
         }
     }
@@ -84,9 +74,5 @@ pub(super) struct ServerState<P> {
 impl<P> ServerState<P> {
     pub(super) fn new(processor: Arc<P>, options: ServerOptions) -> Self {
         Self { processor, options, stream_count: StreamCount::default() }
-    }
-
-    pub(super) fn uses_tonic(&self) -> bool {
-        self.options.transport == Transport::Tonic || self.options.others.is_some()
     }
 }

@@ -7,6 +7,8 @@ use crate::message::Incoming;
 
 /// The method of the service.
 pub(crate) const PATH: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
+/// The method of health checks.
+pub(super) const HEALTH_PATH: &str = "/grpc.health.v1.Health/Check";
 
 /// A processor of HTTP requests, which creates one [`Exchange`] per stream.
 pub trait Processor: Send + Sync + 'static {
@@ -25,7 +27,7 @@ pub trait Processor: Send + Sync + 'static {
     /// Called when a stream is refused because as many are open as [`Limits::streams`](super::Limits::streams) allows.
     fn too_many_streams(&self) {}
 
-    /// Whether there is a processor at all. Without one, the port has other services only.
+    /// Whether there is a processor at all. Without one, the port has health checks only.
     fn exists(&self) -> bool {
         true
     }

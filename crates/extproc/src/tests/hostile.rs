@@ -1,4 +1,4 @@
-//! Callers that do nothing, or too much, against both transports over real sockets.
+//! Callers that do nothing, or too much, over real sockets.
 
 use std::{future::Future, time::Duration};
 
@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::socket::{ServerFixture, TEST_TIMEOUT, chunk, echo, next, request};
-use crate::{Client, ClientError, Limits, ServerOptions, Transport};
+use crate::{Client, ClientError, Limits, ServerOptions};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
@@ -26,11 +26,9 @@ fn soon() -> Duration {
     Duration::from_millis(100)
 }
 
-/// Runs a test against both transports.
-async fn both<F: Future<Output = ()>>(limits: Limits, test: impl Fn(ServerFixture) -> F) {
-    for transport in [Transport::Lean, Transport::Tonic] {
-        test(echo(ServerOptions { limits, transport, ..ServerOptions::default() }).await).await;
-    }
+/// Runs a test against a server with these limits.
+async fn limited<F: Future<Output = ()>>(limits: Limits, test: impl Fn(ServerFixture) -> F) {
+    test(echo(ServerOptions { limits, ..ServerOptions::default() }).await).await;
 }
 
 /// Reads until the server closes the connection.
@@ -62,7 +60,7 @@ fn client(running: &ServerFixture) -> Client {
 #[tokio::test]
 async fn a_connection_that_says_nothing_or_drips_is_closed() {
     let limits = Limits { first: soon(), ..short() };
-    both(limits, |running| async move {
+    limited(limits, |running| async move {
         let mut silent = connect(&running).await;
         let mut polite = connect(&running).await;
         polite.write_all(PREFACE).await.unwrap();
@@ -96,7 +94,7 @@ async fn a_connection_that_says_nothing_or_drips_is_closed() {
 #[tokio::test]
 async fn a_stream_without_a_message_ends() {
     let limits = Limits { first: soon(), ..short() };
-    both(limits, |running| async move {
+    limited(limits, |running| async move {
         let mut caller = connect(&running).await;
         caller.write_all(PREFACE).await.unwrap();
         caller.write_all(&SETTINGS).await.unwrap();
@@ -110,7 +108,7 @@ async fn a_stream_without_a_message_ends() {
 #[tokio::test]
 async fn a_connection_without_streams_goes_and_the_next_stream_has_a_new_one() {
     let limits = Limits { idle: soon(), answer: soon(), ..short() };
-    both(limits, |running| async move {
+    limited(limits, |running| async move {
         let client = client(&running);
         for _ in 0..2 {
             let mut exchange = client.open().await.unwrap();
@@ -139,7 +137,7 @@ async fn a_connection_without_streams_goes_and_the_next_stream_has_a_new_one() {
 #[tokio::test]
 async fn a_peer_that_is_gone_leaves_no_stream_behind() {
     let limits = Limits { silence: soon(), answer: soon(), ..short() };
-    both(limits, |running| async move {
+    limited(limits, |running| async move {
         let mut gone = connect(&running).await;
         gone.write_all(PREFACE).await.unwrap();
         gone.write_all(&SETTINGS).await.unwrap();
@@ -161,7 +159,7 @@ async fn a_peer_that_is_gone_leaves_no_stream_behind() {
 #[tokio::test]
 async fn streams_beyond_the_limit_are_unavailable_until_others_end() {
     let limits = Limits { streams: 2, ..short() };
-    both(limits, |running| async move {
+    limited(limits, |running| async move {
         let (one, other) = (client(&running), client(&running));
         let mut held = Vec::new();
         for client in [&one, &other] {
@@ -197,7 +195,7 @@ async fn streams_beyond_the_limit_are_unavailable_until_others_end() {
 #[tokio::test]
 async fn connections_beyond_the_limit_wait_until_others_are_closed() {
     let limits = Limits { connections: 3, first: Duration::from_millis(500), ..short() };
-    both(limits, |running| async move {
+    limited(limits, |running| async move {
         let mut idle = Vec::new();
         for _ in 0..12 {
             idle.push(connect(&running).await);
@@ -241,11 +239,8 @@ async fn messages_that_do_not_end_share_one_memory() {
         exchange.send(request("/x")).await.unwrap();
         next(&mut exchange).await;
     };
-    for transport in [Transport::Lean, Transport::Tonic] {
-        let memory = Budget::new(1 << 20);
-        let options = ServerOptions { limits: short(), memory, transport, ..ServerOptions::default() };
-        test(echo(options).await).await;
-    }
+    let options = ServerOptions { limits: short(), memory: Budget::new(1 << 20), ..ServerOptions::default() };
+    test(echo(options).await).await;
 }
 
 /// Starts a processor that opens connections and then stands still, as a process that is stopped.

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Action, Client, ClientError, Event, HeaderChanges, Headers, ImmediateResponse, Incoming, MAX_BODY_CHUNK,
-    Outbox, Processor, ProcessorExchange, Reply, ServerOptions, Transport, serve,
+    Outbox, Processor, ProcessorExchange, Reply, ServerOptions, serve,
 };
 
 pub(super) const TEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -264,24 +264,21 @@ async fn a_message_over_the_limit_ends_the_stream_with_an_error() {
 
 #[tokio::test]
 async fn a_processor_is_told_how_a_stream_ends_unless_the_proxy_gives_it_up() {
-    for transport in [Transport::Lean, Transport::Tonic] {
-        let options = ServerOptions { max_receive_bytes: 1000, transport, ..ServerOptions::default() };
-        let server = echo(options).await;
-        let client = Client::new(server.address, None);
+    let server = echo(ServerOptions { max_receive_bytes: 1000, ..ServerOptions::default() }).await;
+    let client = Client::new(server.address, None);
+    let mut exchange = client.open().await.unwrap();
+    exchange.send(request("/")).await.unwrap();
+    next(&mut exchange).await;
+    drop(exchange);
+    timeout(TEST_TIMEOUT, server.closed.notified()).await.unwrap();
+    assert!(server.ended.lock().is_empty());
+    for event in [request("/close"), chunk(&[0; 2000], true)] {
         let mut exchange = client.open().await.unwrap();
-        exchange.send(request("/")).await.unwrap();
-        next(&mut exchange).await;
-        drop(exchange);
+        exchange.send(event).await.unwrap();
+        timeout(TEST_TIMEOUT, exchange.receive()).await.unwrap().ok();
         timeout(TEST_TIMEOUT, server.closed.notified()).await.unwrap();
-        assert!(server.ended.lock().is_empty(), "{transport:?}");
-        for event in [request("/close"), chunk(&[0; 2000], true)] {
-            let mut exchange = client.open().await.unwrap();
-            exchange.send(event).await.unwrap();
-            timeout(TEST_TIMEOUT, exchange.receive()).await.unwrap().ok();
-            timeout(TEST_TIMEOUT, server.closed.notified()).await.unwrap();
-        }
-        assert_eq!(*server.ended.lock(), [0, 2], "{transport:?}");
     }
+    assert_eq!(*server.ended.lock(), [0, 2]);
 }
 
 #[tokio::test]

@@ -10,8 +10,9 @@ const MAX_TOKENS: usize = 1 << 22;
 /// The most events in one payload.
 const MAX_EVENTS: usize = 1 << 16;
 
-/// The number of blocks and tokens of a payload that may still be read.
+/// The number of events, blocks and tokens of a payload that may still be read.
 struct DecodeBudget {
+    events: usize,
     blocks: usize,
     tokens: usize,
 }
@@ -21,7 +22,7 @@ impl Batch {
     pub fn decode(payload: &[u8]) -> Result<Self, BatchError> {
         let mut reader = Reader::new(payload);
         let mut batch = Self::default();
-        let mut room = DecodeBudget { blocks: MAX_BLOCKS, tokens: MAX_TOKENS };
+        let mut room = DecodeBudget { events: MAX_EVENTS, blocks: MAX_BLOCKS, tokens: MAX_TOKENS };
         let names = ["ts", "events", "data_parallel_rank"];
         let mut has_events = false;
         fields(&mut reader, &names, 0, |field, reader| {
@@ -29,9 +30,7 @@ impl Batch {
                 0 => batch.timestamp = reader.number()?,
                 1 => {
                     has_events = true;
-                    let count = reader.array()?;
-                    within("events", count, MAX_EVENTS)?;
-                    for _ in 0..count {
+                    for _ in 0..counted(reader, &mut room.events, "events")? {
                         match event(reader, &mut room)? {
                             Some(event) => batch.events.push(event),
                             None => batch.unknown += 1,
@@ -142,9 +141,7 @@ fn stored(reader: &mut Reader<'_>, room: &mut DecodeBudget) -> Result<Event, Bat
             0 => stored.hashes = hash_list(reader, room)?,
             1 => stored.parent = if reader.nil() { None } else { Some(hash(reader)?) },
             2 => {
-                let count = reader.array()?;
-                within("tokens", count, room.tokens)?;
-                room.tokens -= count;
+                let count = counted(reader, &mut room.tokens, "tokens")?;
                 stored.tokens = Vec::with_capacity(count);
                 for _ in 0..count {
                     let before = reader.clone();
@@ -194,9 +191,7 @@ fn optional<'a, T>(
 }
 
 fn hash_list(reader: &mut Reader<'_>, room: &mut DecodeBudget) -> Result<Vec<u64>, BatchError> {
-    let count = reader.array()?;
-    within("blocks", count, room.blocks)?;
-    room.blocks -= count;
+    let count = counted(reader, &mut room.blocks, "blocks")?;
     let mut hashes = Vec::with_capacity(count);
     for _ in 0..count {
         hashes.push(hash(reader)?);
@@ -217,17 +212,12 @@ fn extra_keys(reader: &mut Reader<'_>, room: &mut DecodeBudget) -> Result<Vec<Ve
     if reader.nil() {
         return Ok(Vec::new());
     }
-    let count = reader.array()?;
-    within("blocks", count, room.blocks)?;
-    room.blocks -= count;
+    let count = counted(reader, &mut room.blocks, "blocks")?;
     let mut blocks = Vec::with_capacity(count);
     for _ in 0..count {
         let mut keys = Vec::new();
         if !reader.nil() {
-            let count = reader.array()?;
-            within("blocks", count, room.blocks)?;
-            room.blocks -= count;
-            for _ in 0..count {
+            for _ in 0..counted(reader, &mut room.blocks, "blocks")? {
                 keys.push(match reader.clone().text() {
                     Ok(text) => {
                         reader.skip()?;
@@ -242,11 +232,14 @@ fn extra_keys(reader: &mut Reader<'_>, room: &mut DecodeBudget) -> Result<Vec<Ve
     Ok(blocks)
 }
 
-fn within(what: &'static str, count: usize, room: usize) -> Result<(), BatchError> {
+/// Reads the start of a list, and counts its length.
+fn counted(reader: &mut Reader<'_>, room: &mut usize, what: &'static str) -> Result<usize, BatchError> {
     let limit = match what {
         "blocks" => MAX_BLOCKS,
         "tokens" => MAX_TOKENS,
         _ => MAX_EVENTS,
     };
-    if count > room { Err(BatchError::TooMany { what, limit }) } else { Ok(()) }
+    let count = reader.array()?;
+    *room = room.checked_sub(count).ok_or(BatchError::TooMany { what, limit })?;
+    Ok(count)
 }

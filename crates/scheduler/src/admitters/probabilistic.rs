@@ -19,23 +19,20 @@ pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plug
         ("power", given.power),
         ("k", given.k),
     ] {
-        if value.is_nan() || value <= 0.0 {
-            return Err(parameters.invalid(format!("{field} must be above 0")));
-        }
+        parameters.require(value > 0.0, format!("{field} must be above 0"))?;
     }
     Ok(Plugin::admitter(given))
 }
 
 impl Probabilistic {
     /// Returns the average saturation of the candidates. An endpoint without recent metrics counts as full.
-    #[expect(clippy::cast_precision_loss, reason = "the number of endpoints is far below 2^52")]
     fn saturation(&self, context: &Context<'_>) -> f64 {
         let full = context.candidates.iter().map(|snapshot| {
             let queue = snapshot.metrics.waiting / self.queue_depth_threshold;
             let cache = snapshot.metrics.kv_usage / self.kv_cache_util_threshold;
             if snapshot.fresh { queue.max(cache) } else { 1.0 }
         });
-        full.sum::<f64>() / context.candidates.len().max(1) as f64
+        full.sum::<f64>() / float(context.candidates.len().max(1) as u64)
     }
 }
 

@@ -179,9 +179,7 @@ impl DataLayer {
             self.default_engine = engine;
         }
         for engine in extractor.engine_configs {
-            if engine.name.is_empty() {
-                return Err(parameters.invalid("engineConfigs: name is required"));
-            }
+            parameters.require(!engine.name.is_empty(), "engineConfigs: name is required")?;
             self.engines.insert(engine.name.clone(), engine);
         }
         if self.engines.contains_key(&self.default_engine) {
@@ -197,24 +195,27 @@ impl DataLayer {
 impl MetricsSource {
     fn check(&self, parameters: &Parameters<'_>) -> Result<(), ConfigError> {
         let Self { scheme, interval, .. } = self;
-        if !matches!(scheme.as_str(), "http" | "https") {
-            return Err(parameters.invalid(format!("scheme: expected http or https, found \"{scheme}\"")));
-        }
-        if !self.insecure_skip_verify && self.ca_cert_path.is_empty() {
-            return Err(parameters.invalid("insecureSkipVerify: false needs a caCertPath"));
-        }
-        if self.client_cert_path.is_empty() != self.client_key_path.is_empty() {
-            return Err(parameters.invalid("clientCertPath and clientKeyPath must be set together"));
-        }
+        parameters.require(
+            matches!(scheme.as_str(), "http" | "https"),
+            format!("scheme: expected http or https, found \"{scheme}\""),
+        )?;
+        parameters.require(
+            self.insecure_skip_verify || !self.ca_cert_path.is_empty(),
+            "insecureSkipVerify: false needs a caCertPath",
+        )?;
+        parameters.require(
+            self.client_cert_path.is_empty() == self.client_key_path.is_empty(),
+            "clientCertPath and clientKeyPath must be set together",
+        )?;
         let is_time = |text: &str| longboat_quantity::duration::parse(text).is_ok_and(|time| !time.is_zero());
-        if !interval.is_empty() && !is_time(interval) {
-            return Err(parameters.invalid(format!(
-                "interval: expected a duration above 0 such as 50ms, found \"{interval}\""
-            )));
-        }
-        if !self.client_cert_path.is_empty() && scheme != "https" {
-            return Err(parameters.invalid("a client certificate needs scheme: https"));
-        }
+        parameters.require(
+            interval.is_empty() || is_time(interval),
+            format!("interval: expected a duration above 0 such as 50ms, found \"{interval}\""),
+        )?;
+        parameters.require(
+            self.client_cert_path.is_empty() || scheme == "https",
+            "a client certificate needs scheme: https",
+        )?;
         Ok(())
     }
 }
@@ -237,23 +238,13 @@ fn discovery_file(
         })?;
     let parameters = Parameters { name: plugin.name(), value: plugin.parameters.as_ref() };
     let file: FileDiscovery = parameters.read()?;
-    if file.path.is_empty() {
-        return Err(parameters.invalid("path is required"));
-    }
+    parameters.require(!file.path.is_empty(), "path is required")?;
     Ok(Some(file.path))
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "every specification is optional")]
-fn spec(name: &str) -> Option<MetricSpec> {
-    Some(MetricSpec { name: name.to_owned(), labels: Vec::new() })
-}
-
-#[expect(clippy::unnecessary_wraps, reason = "every specification is optional")]
-fn labelled(name: &str, label: &str, value: &str) -> Option<MetricSpec> {
-    Some(MetricSpec { name: name.to_owned(), labels: vec![(label.to_owned(), value.to_owned())] })
-}
-
 fn built_in() -> BTreeMap<String, EngineConfig> {
+    let spec =
+        |text: &str| Some(MetricSpec::try_from(text.to_owned()).expect("the names below are of this form"));
     let engines = [
         EngineConfig {
             name: "vllm".to_owned(),
@@ -294,19 +285,11 @@ fn built_in() -> BTreeMap<String, EngineConfig> {
         },
         EngineConfig {
             name: "triton-tensorrt-llm".to_owned(),
-            queued_requests_spec: labelled("nv_trt_llm_request_metrics", "request_type", "waiting"),
-            running_requests_spec: labelled("nv_trt_llm_request_metrics", "request_type", "scheduled"),
-            kv_usage_spec: labelled("nv_trt_llm_kv_cache_block_metrics", "kv_cache_block_type", "fraction"),
-            cache_block_size_spec: labelled(
-                "nv_trt_llm_kv_cache_block_metrics",
-                "kv_cache_block_type",
-                "tokens_per",
-            ),
-            cache_num_blocks_spec: labelled(
-                "nv_trt_llm_kv_cache_block_metrics",
-                "kv_cache_block_type",
-                "max",
-            ),
+            queued_requests_spec: spec("nv_trt_llm_request_metrics{request_type=waiting}"),
+            running_requests_spec: spec("nv_trt_llm_request_metrics{request_type=scheduled}"),
+            kv_usage_spec: spec("nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type=fraction}"),
+            cache_block_size_spec: spec("nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type=tokens_per}"),
+            cache_num_blocks_spec: spec("nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type=max}"),
             ..EngineConfig::default()
         },
         EngineConfig {

@@ -48,13 +48,10 @@ pub struct EndpointPickerConfig {
     #[serde(default, deserialize_with = "nullable")]
     pub scheduling_profiles: Vec<ProfileSpec>,
     /// Where endpoint attributes come from.
-    #[serde(default)]
     pub data_layer: Option<DataLayerSpec>,
     /// How requests wait, where the feature gate `flowControl` is on.
-    #[serde(default)]
     pub flow_control: Option<Value>,
     /// How requests are parsed.
-    #[serde(default)]
     pub request_handler: Option<RequestHandlerSpec>,
     /// How its author wrote it.
     #[serde(skip)]
@@ -66,13 +63,11 @@ pub struct EndpointPickerConfig {
 #[serde(deny_unknown_fields)]
 pub struct PluginSpec {
     /// Its name; the type when not given.
-    #[serde(default)]
     pub name: Option<String>,
     /// Its type.
     #[serde(rename = "type")]
     pub plugin_type: String,
     /// The parameters of its type.
-    #[serde(default)]
     pub parameters: Option<Value>,
 }
 
@@ -104,7 +99,6 @@ pub struct ProfilePlugin {
     /// The plugin's name.
     pub plugin_ref: String,
     /// How much a scorer counts; 1 when not given.
-    #[serde(default)]
     pub weight: Option<f64>,
 }
 
@@ -121,7 +115,6 @@ pub struct PluginReference {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RequestHandlerSpec {
     /// Whether the priority of a request is written into its body.
-    #[serde(default)]
     pub propagate_priority: Option<bool>,
     /// In the order in which they are tried.
     #[serde(default, deserialize_with = "nullable")]
@@ -133,16 +126,13 @@ pub struct RequestHandlerSpec {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DataLayerSpec {
     /// Whether the usual metrics are scraped without being asked for; true when not given.
-    #[serde(default)]
     pub inject_defaults: Option<bool>,
     /// Sources and what is extracted from them.
     #[serde(default, deserialize_with = "nullable")]
     pub sources: Vec<SourceSpec>,
     /// Where endpoints come from instead of Kubernetes.
-    #[serde(default)]
     pub discovery: Option<DiscoverySpec>,
     /// State that replicas share.
-    #[serde(default)]
     pub cross_replica: Option<CrossReplicaSpec>,
 }
 
@@ -152,13 +142,10 @@ pub struct DataLayerSpec {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CrossReplicaSpec {
     /// The plugin that shares the state.
-    #[serde(default)]
     pub syncer_plugin_ref: Option<String>,
     /// How often it is shared.
-    #[serde(default)]
     pub sync_interval: Option<String>,
     /// How long one message may take.
-    #[serde(default)]
     pub publish_timeout: Option<String>,
 }
 
@@ -189,10 +176,8 @@ pub struct SourceSpec {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DiscoverySpec {
     /// The plugin that finds endpoints.
-    #[serde(default)]
     pub endpoints: Option<PluginReference>,
     /// The plugin that finds the other replicas of the picker, which nothing reads.
-    #[serde(default)]
     pub peers: Option<PluginReference>,
 }
 

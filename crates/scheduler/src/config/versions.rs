@@ -21,43 +21,13 @@ struct Move {
 }
 
 const MOVES: [Move; 7] = [
-    Move {
-        from: "saturationDetector",
-        to: "flowControl.saturationDetector",
-        reference: ".pluginRef",
-        is_gone: true,
-    },
-    Move { from: "parser", to: "requestHandler.parsers[0]", reference: ".pluginRef", is_gone: true },
-    Move {
-        from: "dataLayer.discovery.pluginRef",
-        to: "dataLayer.discovery.endpoints.pluginRef",
-        reference: "",
-        is_gone: false,
-    },
-    Move {
-        from: "dataLayer.peerDiscovery",
-        to: "dataLayer.discovery.peers",
-        reference: ".pluginRef",
-        is_gone: true,
-    },
-    Move {
-        from: "dataLayer.crossReplicaSyncerPluginRef",
-        to: "dataLayer.crossReplica.syncerPluginRef",
-        reference: "",
-        is_gone: false,
-    },
-    Move {
-        from: "dataLayer.crossReplicaSyncInterval",
-        to: "dataLayer.crossReplica.syncInterval",
-        reference: "",
-        is_gone: false,
-    },
-    Move {
-        from: "dataLayer.crossReplicaPublishTimeout",
-        to: "dataLayer.crossReplica.publishTimeout",
-        reference: "",
-        is_gone: false,
-    },
+    Move::of_plugin("saturationDetector", "flowControl.saturationDetector"),
+    Move::of_plugin("parser", "requestHandler.parsers[0]"),
+    Move::of_text("dataLayer.discovery.pluginRef", "dataLayer.discovery.endpoints.pluginRef"),
+    Move::of_plugin("dataLayer.peerDiscovery", "dataLayer.discovery.peers"),
+    Move::of_text("dataLayer.crossReplicaSyncerPluginRef", "dataLayer.crossReplica.syncerPluginRef"),
+    Move::of_text("dataLayer.crossReplicaSyncInterval", "dataLayer.crossReplica.syncInterval"),
+    Move::of_text("dataLayer.crossReplicaPublishTimeout", "dataLayer.crossReplica.publishTimeout"),
 ];
 
 /// The only field of the newest version that the one before does not have.
@@ -85,6 +55,15 @@ pub enum LlmdRelease {
 }
 
 impl Move {
+    /// An object that names a plugin. The picker 0.11 refuses each of them.
+    const fn of_plugin(from: &'static str, to: &'static str) -> Self {
+        Self { from, to, reference: ".pluginRef", is_gone: true }
+    }
+
+    const fn of_text(from: &'static str, to: &'static str) -> Self {
+        Self { from, to, reference: "", is_gone: false }
+    }
+
     /// Where the newest version has the field, for messages.
     fn target(&self) -> String {
         format!("{}{}", self.to, self.reference)

@@ -1,6 +1,6 @@
 //! `prefix-based-pd-decider`: requests with enough prompt that the decode endpoint has not cached.
 
-use crate::{prefix::Settings, prelude::*};
+use crate::prelude::*;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -17,7 +17,7 @@ pub(crate) struct PrefixBased {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
-    let prefix = builder.prefix(parameters, None, Settings::default())?;
+    let prefix = builder.prefix(parameters, None)?;
     Ok(Plugin::decider(PrefixBased { given, prefix }))
 }
 

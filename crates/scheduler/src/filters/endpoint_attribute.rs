@@ -58,9 +58,7 @@ struct EndpointAttribute {
 
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
-    if given.algorithm.kind != "threshold" {
-        return Err(parameters.invalid("algorithm.type must be threshold"));
-    }
+    parameters.require(given.algorithm.kind == "threshold", "algorithm.type must be threshold")?;
     let threshold = given.algorithm.threshold;
     let threshold = threshold.ok_or_else(|| parameters.invalid("algorithm.threshold is required"))?;
     let attribute = attribute::read(parameters, "attribute", given.attribute, given.producer.as_deref())?;

@@ -6,12 +6,7 @@ use crate::prelude::*;
 
 const HEADER: &str = "test-epp-endpoint-selection";
 
-struct HeaderTesting;
-
-pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
-    parameters.read::<NoParameters>()?;
-    Ok(Plugin::filter(HeaderTesting))
-}
+pub(crate) struct HeaderTesting;
 
 impl Filter for HeaderTesting {
     fn filter(&self, context: &Context<'_>, candidates: &mut Vec<Candidate>) {

@@ -32,14 +32,15 @@ pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plug
     let selector: LabelSelector = parameters.read()?;
     for requirement in &selector.match_expressions {
         let needs_values = matches!(requirement.operator, Operator::In | Operator::NotIn);
-        if needs_values == requirement.values.is_empty() {
-            return Err(parameters.invalid(format!(
+        parameters.require(
+            needs_values != requirement.values.is_empty(),
+            format!(
                 "matchExpressions: key \"{}\": values must {}be given with operator {:?}",
                 requirement.key,
                 if needs_values { "" } else { "not " },
                 requirement.operator
-            )));
-        }
+            ),
+        )?;
     }
     Ok(Plugin::filter(selector))
 }

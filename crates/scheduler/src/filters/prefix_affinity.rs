@@ -1,6 +1,6 @@
 //! `prefix-cache-affinity-filter`: keeps the endpoints that hold most of the prompt, unless they are much busier.
 
-use crate::{prefix::Settings, prelude::*, producers::predicted_latency};
+use crate::{prelude::*, producers::predicted_latency};
 
 parameters! {
     struct RawParameters {
@@ -34,14 +34,12 @@ struct PrefixAffinity {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
-    if given.peak_prefill_throughput <= 0.0 || given.peak_prefill_throughput.is_nan() {
-        return Err(parameters.invalid("peakPrefillThroughput must be positive"));
-    }
-    if !(0.0..=1.0).contains(&given.exploration_probability) {
-        return Err(parameters.invalid("explorationProbability must be between 0 and 1"));
-    }
-    let prefix =
-        builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref(), Settings::default())?;
+    parameters.require(given.peak_prefill_throughput > 0.0, "peakPrefillThroughput must be positive")?;
+    parameters.require(
+        (0.0..=1.0).contains(&given.exploration_probability),
+        "explorationProbability must be between 0 and 1",
+    )?;
+    let prefix = builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref())?;
     builder.load_producer(parameters, given.in_flight_load_producer_name.as_deref())?;
     let predictor = given.latency_prediction_info_producer_name.as_deref();
     if given.ttft_source == TtftSource::LatencyPredictor {
@@ -63,9 +61,7 @@ impl PrefixAffinity {
         }
         let slot = context.endpoint(candidate).slot;
         let (_, tokens) = context.state.in_flight(slot);
-        #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
-        let tokens = tokens as f64;
-        tokens / self.given.peak_prefill_throughput * 1000.0
+        float(tokens) / self.given.peak_prefill_throughput * 1000.0
     }
 }
 

@@ -6,18 +6,20 @@ use longboat_api::labels;
 
 use crate::{flow::Stage, prelude::*};
 
-struct Role {
+pub(crate) struct Role {
     values: &'static [&'static str],
     /// Whether endpoints without the label are kept. They do everything, so they can decode.
     unlabelled: bool,
 }
 
-const PREFILL: Role = Role {
+pub(crate) const PREFILL: Role = Role {
     values: &["prefill", "encode-prefill", "prefill-decode", "both", "encode-prefill-decode"],
     unlabelled: false,
 };
-const DECODE: Role =
+pub(crate) const DECODE: Role =
     Role { values: &["decode", "prefill-decode", "both", "encode-prefill-decode"], unlabelled: true };
+pub(crate) const ENCODE: Role =
+    Role { values: &["encode", "encode-prefill", "encode-prefill-decode"], unlabelled: false };
 
 /// Whether an endpoint with these labels takes part in a stage.
 pub(crate) fn serves(labels: &BTreeMap<String, String>, stage: Stage) -> bool {
@@ -25,24 +27,6 @@ pub(crate) fn serves(labels: &BTreeMap<String, String>, stage: Stage) -> bool {
         Stage::Prefill => PREFILL.keeps(labels),
         Stage::Decode => DECODE.keeps(labels),
     }
-}
-
-pub(crate) fn build_prefill(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
-    parameters.read::<NoParameters>()?;
-    Ok(Plugin::filter(PREFILL))
-}
-
-pub(crate) fn build_decode(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
-    parameters.read::<NoParameters>()?;
-    Ok(Plugin::filter(DECODE))
-}
-
-pub(crate) fn build_encode(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
-    parameters.read::<NoParameters>()?;
-    Ok(Plugin::filter(Role {
-        values: &["encode", "encode-prefill", "encode-prefill-decode"],
-        unlabelled: false,
-    }))
 }
 
 impl Role {

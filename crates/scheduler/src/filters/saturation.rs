@@ -11,22 +11,9 @@ struct Saturation {
     headroom: f64,
 }
 
-pub(crate) fn build_utilization(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
-    build("utilization-detector", parameters)
-}
-
-pub(crate) fn build_concurrency(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
-    build("concurrency-detector", parameters)
-}
-
-fn build(plugin_type: &str, parameters: &Parameters<'_>) -> Result<Plugin, ConfigError> {
+pub(crate) fn build(plugin_type: &str, parameters: &Parameters<'_>) -> Result<Plugin, ConfigError> {
     let (detector, headroom) = read_detector(plugin_type, parameters)?;
     Ok(Plugin::filter(Saturation { detector, headroom }))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-fn float(count: u64) -> f64 {
-    count as f64
 }
 
 impl Saturation {

@@ -11,9 +11,8 @@ parameters! {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: SloHeadroom = parameters.read()?;
-    if !(0.0..=1.0).contains(&given.epsilon_explore_neg) {
-        return Err(parameters.invalid("epsilonExploreNeg must be from 0 to 1"));
-    }
+    parameters
+        .require((0.0..=1.0).contains(&given.epsilon_explore_neg), "epsilonExploreNeg must be from 0 to 1")?;
     predicted_latency::require(builder, parameters, given.latency_prediction_info_producer_name.as_deref())?;
     Ok(Plugin::filter(given))
 }

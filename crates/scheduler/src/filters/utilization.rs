@@ -27,9 +27,7 @@ enum Metric {
 
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
     let filter: Utilization = parameters.read()?;
-    if filter.conditions.is_empty() {
-        return Err(parameters.invalid("conditions: at least one is required"));
-    }
+    parameters.require(!filter.conditions.is_empty(), "conditions: at least one is required")?;
     Ok(Plugin::filter(filter))
 }
 
@@ -37,12 +35,7 @@ impl Condition {
     fn holds(&self, context: &Context<'_>, candidate: Candidate) -> bool {
         let metrics = context.metrics(candidate);
         let value = match self.metric {
-            Metric::ActiveRequests => {
-                let (requests, _) = context.state.in_flight(context.endpoint(candidate).slot);
-                #[expect(clippy::cast_precision_loss, reason = "request counts are far below 2^52")]
-                let requests = requests as f64;
-                requests
-            }
+            Metric::ActiveRequests => float(context.state.in_flight(context.endpoint(candidate).slot).0),
             Metric::RunningRequests => metrics.running,
             Metric::WaitingQueue => metrics.waiting,
             Metric::KvCacheUtilization => metrics.kv_usage,

@@ -128,9 +128,7 @@ pub(crate) fn check_several(
 
 fn several(config: &EndpointPickerConfig, parameters: &Parameters<'_>) -> Result<Detector, ConfigError> {
     let given: Several = parameters.read()?;
-    if given.detectors.is_empty() {
-        return Err(parameters.invalid("detectors: expected at least one detector"));
-    }
+    parameters.require(!given.detectors.is_empty(), "detectors: expected at least one detector")?;
     if let Some(name) = given.stages.keys().find(|name| !given.detectors.contains(name)) {
         return Err(parameters.invalid(format!("stages: \"{name}\" is not one of detectors")));
     }
@@ -140,9 +138,10 @@ fn several(config: &EndpointPickerConfig, parameters: &Parameters<'_>) -> Result
     let mut found: Vec<StagedDetector> = Vec::new();
     for (index, name) in given.detectors.iter().enumerate() {
         let at = format!("detectors[{index}]");
-        if found.iter().any(|known| known.name == *name) {
-            return Err(parameters.invalid(format!("{at}: \"{name}\" is listed twice")));
-        }
+        parameters.require(
+            !found.iter().any(|known| known.name == *name),
+            format!("{at}: \"{name}\" is listed twice"),
+        )?;
         let (plugin_type, leaf) = part(config, Some(name), name);
         if name.is_empty() || !LEAVES.contains(&plugin_type) {
             let from = format!("{at} of plugin \"{}\"", parameters.name);
@@ -184,9 +183,7 @@ pub(crate) fn read_detector(
         ("queueDepthThreshold", given.queue_depth_threshold),
         ("kvCacheUtilThreshold", given.kv_cache_util_threshold),
     ] {
-        if value.is_nan() || value <= 0.0 {
-            return Err(parameters.invalid(format!("{field}: expected a number above 0, found {value}")));
-        }
+        parameters.require(value > 0.0, format!("{field}: expected a number above 0, found {value}"))?;
     }
     let stale = longboat_quantity::duration::parse(&given.metrics_staleness_threshold)
         .map_err(|error| parameters.invalid(format!("metricsStalenessThreshold: {error}")))?;

@@ -6,6 +6,8 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
+use crate::float::float;
+
 /// The most victims per decision.
 const MAX_VICTIMS: usize = 2;
 /// How long a victim may take to end, in milliseconds. After that, it counts as ended.
@@ -73,7 +75,6 @@ impl<T> Eviction<T> {
         self.in_flight
     }
 
-    /// How many of the requests in flight could be evicted.
     #[cfg(test)]
     pub(super) fn evictable(&self) -> usize {
         self.victims.len()
@@ -81,7 +82,7 @@ impl<T> Eviction<T> {
 
     /// Returns the part of the saturation that the victims in flight will free.
     pub fn pending(&self) -> f64 {
-        count(self.going.len()) * self.share
+        float(self.going.len() as u64) * self.share
     }
 
     /// Records that a request was sent to an endpoint.
@@ -122,7 +123,7 @@ impl<T> Eviction<T> {
             return Vec::new();
         }
         // One request's average share of the saturation.
-        let share = saturation / count(self.in_flight);
+        let share = saturation / float(self.in_flight as u64);
         if !(share.is_finite() && share > 0.0) {
             return Vec::new();
         }
@@ -130,9 +131,9 @@ impl<T> Eviction<T> {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "it is from 1 to AT_ONCE"
+            reason = "it is from 1 to MAX_VICTIMS"
         )]
-        let wanted = wanted.clamp(1.0, count(MAX_VICTIMS)) as usize;
+        let wanted = wanted.clamp(1.0, float(MAX_VICTIMS as u64)) as usize;
         self.share = share;
         let mut evicted = Vec::new();
         while evicted.len() < wanted
@@ -145,9 +146,4 @@ impl<T> Eviction<T> {
         }
         evicted
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-fn count(number: usize) -> f64 {
-    number as f64
 }

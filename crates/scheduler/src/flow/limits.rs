@@ -1,5 +1,7 @@
 //! Usage limits: the saturation from which on each priority is no longer dispatched.
 
+use crate::float::float;
+
 /// A usage limit policy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum UsageLimit {
@@ -54,7 +56,6 @@ impl UsageLimit {
 }
 
 /// Returns the relative position of band `index` among `count` bands: 0 for the highest, 1 for the lowest.
-#[expect(clippy::cast_precision_loss, reason = "there are few bands")]
 fn share(index: usize, count: usize) -> f64 {
-    index as f64 / (count.max(2) - 1) as f64
+    float(index as u64) / float(count.max(2) as u64 - 1)
 }

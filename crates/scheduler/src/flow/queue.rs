@@ -7,6 +7,8 @@ use std::{
     sync::Arc,
 };
 
+use crate::float::float;
+
 use super::{
     eviction::ClosedBand,
     service::{FlowService, FlowServices},
@@ -60,10 +62,9 @@ impl Share {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of requests and bytes are far below 2^52")]
 fn portion(used: u64, limit: u64) -> f64 {
     // A limit of 0 is always reached.
-    if limit == 0 { 1.0 } else { used as f64 / limit as f64 }
+    if limit == 0 { 1.0 } else { float(used) / float(limit) }
 }
 
 /// The waiting requests. `T` is the value that the caller needs to continue a request.
@@ -162,7 +163,6 @@ impl<T> Queue<T> {
         self.index.is_empty()
     }
 
-    /// The number of flows whose service is remembered.
     #[cfg(test)]
     pub(super) fn remembered_flows(&self) -> usize {
         self.attained.len()

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     endpoint::{Metrics, Slot},
     filters::role,
+    float::float,
     state::State,
 };
 
@@ -130,9 +131,4 @@ fn of_stages<'d, M: PoolMember>(
 
 fn share(used: u64, capacity: f64) -> f64 {
     if capacity > 0.0 { float(used) / capacity } else { 1.0 }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-fn float(count: u64) -> f64 {
-    count as f64
 }

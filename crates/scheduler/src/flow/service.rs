@@ -3,6 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use super::settings::LeastService;
+use crate::float::float;
 
 /// The most flows that are remembered, because clients choose the names. Further flows count as never served.
 const MAX_FLOWS: usize = 10_000;
@@ -42,11 +43,6 @@ impl Service {
         }
         self.tokens * (-float(now.saturating_sub(self.at)) / float(policy.half_life_ms)).exp2()
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "milliseconds and token counts are far below 2^52")]
-fn float(count: u64) -> f64 {
-    count as f64
 }
 
 impl FlowServices {

@@ -253,21 +253,16 @@ pub(crate) fn check_part(plugin_type: &str, parameters: &Parameters<'_>) -> Resu
 
 fn least_service(parameters: &Parameters<'_>) -> Result<LeastService, ConfigError> {
     let given: ProgramAware = parameters.read()?;
-    if given.strategy != "las" {
-        return Err(
-            parameters.invalid(format!("strategy \"{}\" is not known; it must be las", given.strategy))
-        );
-    }
+    parameters.require(
+        given.strategy == "las",
+        format!("strategy \"{}\" is not known; it must be las", given.strategy),
+    )?;
     for (field, value) in
         [("lasWeightService", given.las_weight_service), ("lasWeightHeadWait", given.las_weight_head_wait)]
     {
-        if !(value.is_finite() && value >= 0.0) {
-            return Err(parameters.invalid(format!("{field} must be 0 or more")));
-        }
+        parameters.require(value.is_finite() && value >= 0.0, format!("{field} must be 0 or more"))?;
     }
-    if given.eviction_sweep_seconds == 0 {
-        return Err(parameters.invalid("evictionSweepSeconds must be above 0"));
-    }
+    parameters.require(given.eviction_sweep_seconds > 0, "evictionSweepSeconds must be above 0")?;
     Ok(LeastService {
         service_weight: given.las_weight_service,
         wait_weight: given.las_weight_head_wait,
@@ -292,11 +287,10 @@ fn read_usage_limit(plugin_type: &str, parameters: &Parameters<'_>) -> Result<Us
             let given: Holdback = parameters.read()?;
             let min = given.min_ceiling.ok_or_else(|| parameters.invalid("minCeiling is required"))?;
             let max = given.max_ceiling.unwrap_or(1.0);
-            if !(0.0 <= min && min <= max) {
-                return Err(parameters.invalid(format!(
-                    "minCeiling: expected 0 or more, and at most maxCeiling ({max}), found {min}"
-                )));
-            }
+            parameters.require(
+                0.0 <= min && min <= max,
+                format!("minCeiling: expected 0 or more, and at most maxCeiling ({max}), found {min}"),
+            )?;
             if let Some(shape) = given.shape.filter(|shape| shape != "linear") {
                 return Err(parameters.invalid(format!("shape: expected linear, found \"{shape}\"")));
             }
@@ -313,11 +307,10 @@ fn read_usage_limit(plugin_type: &str, parameters: &Parameters<'_>) -> Result<Us
         }
         _ => {
             let StaticLimit { threshold } = parameters.read()?;
-            if threshold.is_nan() || threshold <= 0.0 {
-                return Err(
-                    parameters.invalid(format!("threshold: expected a number above 0, found {threshold}"))
-                );
-            }
+            parameters.require(
+                threshold > 0.0,
+                format!("threshold: expected a number above 0, found {threshold}"),
+            )?;
             Ok(UsageLimit::Static { threshold })
         }
     }

@@ -14,9 +14,7 @@ parameters! {
 
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
     let handler: DataParallel = parameters.read()?;
-    if handler.primary_port == 0 {
-        return Err(parameters.invalid("primaryPort must be positive"));
-    }
+    parameters.require(handler.primary_port > 0, "primaryPort must be positive")?;
     Ok(Plugin::handler(handler))
 }
 

@@ -60,9 +60,10 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         || given.encode_profile.is_some()
         || given.prefill_decider_plugin_name.is_some()
         || given.encode_decider_plugin_name.is_some();
-    if flat && (given.profiles.is_some() || given.deciders.is_some()) {
-        return Err(parameters.invalid("profiles and deciders cannot be mixed with the flat parameters"));
-    }
+    parameters.require(
+        !flat || (given.profiles.is_none() && given.deciders.is_none()),
+        "profiles and deciders cannot be mixed with the flat parameters",
+    )?;
     let names = given.profiles.unwrap_or(Names {
         decode: given.decode_profile,
         prefill: given.prefill_profile,
@@ -73,9 +74,10 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         encode: given.encode_decider_plugin_name,
     });
     let order = given.stage_order.unwrap_or_default();
-    if order == StageOrder::PrefillFirst && deciders.prefill.is_some() {
-        return Err(parameters.invalid("prefill decider is not supported in prefill-first stage order"));
-    }
+    parameters.require(
+        order == StageOrder::DecodeFirst || deciders.prefill.is_none(),
+        "prefill decider is not supported in prefill-first stage order",
+    )?;
     let decider = |name: &Option<String>| {
         name.as_deref().map(|name| builder.decider(parameters.name, name)).transpose()
     };

@@ -5,12 +5,7 @@ use crate::prelude::*;
 const HEADER: &str = "epp-profile";
 const DEFAULT: &str = "decode";
 
-struct HeaderProfile;
-
-pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
-    parameters.read::<NoParameters>()?;
-    Ok(Plugin::handler(HeaderProfile))
-}
+pub(crate) struct HeaderProfile;
 
 impl ProfileHandler for HeaderProfile {
     fn run(&self, run: &mut Run<'_, '_>) -> Result<HandlerResult, ScheduleError> {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::{
     deciders::{always::Always, prefix_based::PrefixBased},
     handlers::disagg::Disagg,
-    prefix::Settings,
     prelude::*,
 };
 
@@ -36,7 +35,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         (Some(name), _) => builder.decider(parameters.name, name)?,
         (None, 0) => Arc::new(Always),
         (None, threshold) => {
-            let prefix = builder.prefix(parameters, None, Settings::default())?;
+            let prefix = builder.prefix(parameters, None)?;
             Arc::new(PrefixBased::new(threshold.div_ceil(CHARACTERS_PER_TOKEN), prefix))
         }
     };

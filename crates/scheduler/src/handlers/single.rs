@@ -1,20 +1,8 @@
 //! `single-profile-handler`: runs the only profile.
 
-use std::sync::Arc;
-
 use crate::prelude::*;
 
-struct Single;
-
-pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
-    parameters.read::<NoParameters>()?;
-    Ok(Plugin::handler(Single))
-}
-
-/// The handler of configurations that declare none.
-pub(crate) fn new() -> Arc<dyn ProfileHandler> {
-    Arc::new(Single)
-}
+pub(crate) struct Single;
 
 impl ProfileHandler for Single {
     fn run(&self, run: &mut Run<'_, '_>) -> Result<HandlerResult, ScheduleError> {

@@ -17,9 +17,7 @@ parameters! {
 impl Count {
     fn read(parameters: &Parameters<'_>) -> Result<Self, ConfigError> {
         let count: Self = parameters.read()?;
-        if count.max_num_of_endpoints == 0 {
-            return Err(parameters.invalid("maxNumOfEndpoints must be positive"));
-        }
+        parameters.require(count.max_num_of_endpoints > 0, "maxNumOfEndpoints must be positive")?;
         Ok(count)
     }
 }

@@ -33,9 +33,7 @@ impl RawParameters {
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
     let settings = given.settings();
-    if settings.capacity == 0 {
-        return Err(parameters.invalid("lruCapacityPerServer must be positive"));
-    }
+    parameters.require(settings.capacity > 0, "lruCapacityPerServer must be positive")?;
     builder.add(parameters, PrefixSource::Guessed(settings));
     Ok(Plugin::default())
 }

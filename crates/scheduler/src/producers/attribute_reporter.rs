@@ -35,12 +35,8 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         return Err(parameters.invalid("attributes: expected exactly one entry"));
     };
     let Attribute { key: Key { namespace, name }, expression, condition } = attribute;
-    if name.is_empty() {
-        return Err(parameters.invalid("attributes[0].key.name is required"));
-    }
-    if expression.trim().is_empty() {
-        return Err(parameters.invalid("attributes[0].expression is required"));
-    }
+    parameters.require(!name.is_empty(), "attributes[0].key.name is required")?;
+    parameters.require(!expression.trim().is_empty(), "attributes[0].expression is required")?;
     let namespace = if namespace.is_empty() { NAMESPACE.to_owned() } else { namespace };
     if builder.requirements.reports.iter().any(|other| other.namespace == namespace && other.name == name) {
         return Err(

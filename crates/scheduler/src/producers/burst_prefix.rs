@@ -45,11 +45,9 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     )?;
     let block_tokens = within("blockSizeTokens", given.block_size_tokens, 1, most, "1 or more")?;
     let tokens = within("maxPrefixTokensToMatch", given.max_prefix_tokens_to_match, 0, most, "0 or more")?;
-    if (1..block_tokens).contains(&tokens) {
-        return Err(parameters.invalid(format!(
+    parameters.require(!(1..block_tokens).contains(&tokens), format!(
             "maxPrefixTokensToMatch: expected 0, or at least the {block_tokens} of blockSizeTokens, found {tokens}"
-        )));
-    }
+        ))?;
     let balance = match given.balance_by.as_str() {
         "" | "requests" => Balance::Requests,
         "tokens" => Balance::Blocks,

@@ -20,11 +20,10 @@ struct RawParameters {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
-    if given.add_estimated_output_tokens {
-        return Err(
-            parameters.invalid("addEstimatedOutputTokens is not supported: only prompt tokens are counted")
-        );
-    }
+    parameters.require(
+        !given.add_estimated_output_tokens,
+        "addEstimatedOutputTokens is not supported: only prompt tokens are counted",
+    )?;
     if let Some(producer) = &given.prefix_match_info_producer_name {
         builder.wanted_prefixes.push((parameters.name.to_owned(), producer.clone()));
     }

@@ -107,22 +107,19 @@ impl LatencyObserver {
             ("minRequests", given.min_requests, 1),
             ("bucketHistorySize", given.bucket_history_size, 2),
         ] {
-            if !(min..=MAX_KEPT).contains(&value) {
-                return Err(parameters
-                    .invalid(format!("{field}: expected a number from {min} to {MAX_KEPT}, found {value}")));
-            }
+            parameters.require(
+                (min..=MAX_KEPT).contains(&value),
+                format!("{field}: expected a number from {min} to {MAX_KEPT}, found {value}"),
+            )?;
         }
         let RawParameters { window_size, max_requests, low_percentile, typical_percentile, .. } = *given;
-        if max_requests > window_size {
-            return Err(parameters.invalid(format!(
-                "maxRequests: expected at most windowSize, which is {window_size}, found {max_requests}"
-            )));
-        }
-        if !(0 < low_percentile && low_percentile < typical_percentile && typical_percentile < 100) {
-            return Err(parameters.invalid(format!(
+        parameters.require(
+            max_requests <= window_size,
+            format!("maxRequests: expected at most windowSize, which is {window_size}, found {max_requests}"),
+        )?;
+        parameters.require(0 < low_percentile && low_percentile < typical_percentile && typical_percentile < 100, format!(
                 "expected 0 < lowPercentile < typicalPercentile < 100, found {low_percentile} and {typical_percentile}"
-            )));
-        }
+            ))?;
         Ok(Self {
             interval: time("intervalDuration", &given.interval_duration)?,
             max_age: time("maxObservationAge", &given.max_observation_age)?,
@@ -199,10 +196,6 @@ impl LatencyObservations {
 }
 
 impl ProducerState for LatencyObservations {
-    fn find(&self, _: &Request<'_>, _: &[Snapshot], _: u64) -> Finding {
-        Finding::new(())
-    }
-
     fn learn(&mut self, _: &Finding, decision: &Decision) {
         let now = decision.now;
         for endpoint in self.endpoints.values_mut() {
@@ -249,10 +242,6 @@ impl ProducerState for LatencyObservations {
             })
         };
         Some(Value::Object(endpoints.counts(one)))
-    }
-
-    fn copy(&self) -> Box<dyn ProducerState> {
-        Box::new(self.clone())
     }
 }
 

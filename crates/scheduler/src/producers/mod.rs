@@ -19,12 +19,6 @@ pub(crate) mod session_id;
 pub(crate) mod tokens;
 pub(crate) mod topology_extractor;
 
-/// Builds plugins that are always on and have no parameters.
-pub(crate) fn always_on(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
-    parameters.read::<NoParameters>()?;
-    Ok(Plugin::default())
-}
-
 /// Builds plugins that other parts of the picker implement. Those parts read and check the parameters.
 #[expect(clippy::unnecessary_wraps, reason = "the signature of every plugin's constructor")]
 pub(crate) fn elsewhere(_: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {

@@ -13,14 +13,13 @@ struct RawParameters {
 
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
     let RawParameters { group, version, kind } = parameters.read()?;
-    if version.is_empty() || kind.is_empty() {
-        return Err(parameters.invalid("version and kind are required"));
-    }
-    if (group.as_str(), version.as_str(), kind.as_str()) != ("", "v1", "Pod") {
-        return Err(parameters.invalid(format!(
+    parameters.require(!version.is_empty() && !kind.is_empty(), "version and kind are required")?;
+    parameters.require(
+        (group.as_str(), version.as_str(), kind.as_str()) == ("", "v1", "Pod"),
+        format!(
             "kind \"{kind}\" of group \"{group}\" and version \"{version}\" is not supported: only pods of \
              version v1 are watched"
-        )));
-    }
+        ),
+    )?;
     Ok(Plugin::default())
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::{decision::PREFILL, plugin::PeerSource, prefix::Settings, prelude::*};
+use crate::{decision::PREFILL, plugin::PeerSource, prelude::*};
 
 parameters! {
     struct RawParameters {
@@ -22,25 +22,17 @@ struct PrefixPeers {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
-    if given.min_cached_token_delta == 0 {
-        return Err(parameters.invalid("minCachedTokenDelta must be 1 or more"));
-    }
-    let prefix =
-        builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref(), Settings::default())?;
+    parameters.require(given.min_cached_token_delta > 0, "minCachedTokenDelta must be 1 or more")?;
+    let prefix = builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref())?;
     let source = builder.producers[prefix].get::<PrefixSource>();
-    if matches!(source, Some(PrefixSource::Planned(_))) {
-        return Err(parameters.invalid(
-            "prefixMatchInfoProducerName names a burst-prefix-cache-producer, which does not know what is cached; name an \
-             approx-prefix-cache-producer",
-        ));
-    }
-    if matches!(source, Some(PrefixSource::Told(_))) {
-        return Err(parameters.invalid(
-            "prefixMatchInfoProducerName names a precise-prefix-cache-producer, which is not supported \
+    parameters.require(!matches!(source, Some(PrefixSource::Planned(_))), "prefixMatchInfoProducerName names a burst-prefix-cache-producer, which does not know what is cached; name an \
+             approx-prefix-cache-producer")?;
+    parameters.require(
+        !matches!(source, Some(PrefixSource::Told(_))),
+        "prefixMatchInfoProducerName names a precise-prefix-cache-producer, which is not supported \
              here: blocks in GPU memory cannot be pulled, and the producer does not distinguish the tiers \
              of a match; name an approx-prefix-cache-producer",
-        ));
-    }
+    )?;
     let prefill = Some(given.prefill_profile_name).filter(|name| !name.is_empty());
     let source = PrefixPeers {
         prefix,

@@ -13,12 +13,11 @@ struct RawParameters {
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
     let RawParameters { selector, port, namespace } = parameters.read()?;
     for (name, value) in [("selector", &selector), ("port", &port), ("namespace", &namespace)] {
-        if value.is_empty() {
-            return Err(parameters.invalid(format!("{name} is required")));
-        }
+        parameters.require(!value.is_empty(), format!("{name} is required"))?;
     }
-    if !port.parse().is_ok_and(|port: u16| port > 0) {
-        return Err(parameters.invalid(format!("port \"{port}\" is not a port: expected 1 to 65535")));
-    }
+    parameters.require(
+        port.parse().is_ok_and(|port: u16| port > 0),
+        format!("port \"{port}\" is not a port: expected 1 to 65535"),
+    )?;
     Ok(Plugin::default())
 }

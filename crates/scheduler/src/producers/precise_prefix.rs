@@ -138,23 +138,17 @@ fn settings(given: RawParameters, parameters: &Parameters<'_>) -> Result<Precise
             "tokenProcessorConfig.blockSizeTokens: expected the engine's block size, or a divisor of it, found {found}"
         )));
     }
-    if given.indexer_config.tokenizers_pool_config.is_some() {
-        return Err(parameters.invalid(
-            "indexerConfig.tokenizersPoolConfig: no tokenizer runs in this process; declare a token-producer whose vllm.url \
-             is the address of one",
-        ));
-    }
+    parameters.require(given.indexer_config.tokenizers_pool_config.is_none(), "indexerConfig.tokenizersPoolConfig: no tokenizer runs in this process; declare a token-producer whose vllm.url \
+             is the address of one")?;
     if let Some(index) = given.indexer_config.kv_block_index_config {
         limits.entries = entries(index, parameters)?.unwrap_or(limits.entries).min(MAX_ENTRIES);
     }
     if let Some(backends) = given.indexer_config.kv_cache_backend_configs {
         for backend in &backends {
-            if !(0.0..=1.0).contains(&backend.weight) {
-                return Err(parameters.invalid(format!(
+            parameters.require((0.0..=1.0).contains(&backend.weight), format!(
                     "indexerConfig.kvCacheBackendConfigs: the weight of \"{}\" must be between 0 and 1, found {}",
                     backend.name, backend.weight
-                )));
-            }
+                ))?;
         }
         limits.weights =
             backends.into_iter().map(|backend| (backend.name.to_lowercase(), backend.weight)).collect();
@@ -179,11 +173,12 @@ fn settings(given: RawParameters, parameters: &Parameters<'_>) -> Result<Precise
 
 fn entries(index: BlockIndex, parameters: &Parameters<'_>) -> Result<Option<usize>, ConfigError> {
     for (field, value) in [("redisConfig", index.redis_config), ("valkeyConfig", index.valkey_config)] {
-        if value.is_some() {
-            return Err(parameters.invalid(format!(
+        parameters.require(
+            value.is_none(),
+            format!(
                 "indexerConfig.kvBlockIndexConfig.{field}: blocks are kept in memory only; use inMemoryConfig"
-            )));
-        }
+            ),
+        )?;
     }
     let by_count = index.in_memory_config.and_then(|memory| memory.size);
     let by_bytes = match index.cost_aware_memory_config.and_then(|memory| memory.size) {
@@ -198,11 +193,10 @@ fn entries(index: BlockIndex, parameters: &Parameters<'_>) -> Result<Option<usiz
         }
     };
     let entries = by_count.or(by_bytes);
-    if entries == Some(0) {
-        return Err(
-            parameters.invalid("indexerConfig.kvBlockIndexConfig: expected a size of at least one block")
-        );
-    }
+    parameters.require(
+        entries != Some(0),
+        "indexerConfig.kvBlockIndexConfig: expected a size of at least one block",
+    )?;
     Ok(entries)
 }
 
@@ -226,29 +220,27 @@ fn events(given: KvEvents, parameters: &Parameters<'_>) -> Result<EventSource, C
     };
     let endpoints = if given.discover_pods.unwrap_or(true) {
         let discovery = given.pod_discovery_config.unwrap_or_default();
-        if discovery.pod_namespace.is_some_and(|namespace| !namespace.is_empty()) {
-            return Err(parameters.invalid(
-                "kvEventsConfig.podDiscoveryConfig.podNamespace: the picker watches the pods of the pool, \
+        parameters.require(
+            discovery.pod_namespace.is_none_or(|namespace| namespace.is_empty()),
+            "kvEventsConfig.podDiscoveryConfig.podNamespace: the picker watches the pods of the pool, \
                  which has one namespace; remove the field",
-            ));
-        }
+        )?;
         let port = discovery.socket_port.unwrap_or(PORT);
         let replay_port = discovery.replay_socket_port.filter(|port| *port != 0);
-        if port == 0 || replay_port == Some(port) {
-            return Err(parameters
-                .invalid("kvEventsConfig.podDiscoveryConfig: socketPort and replaySocketPort must differ"));
-        }
+        parameters.require(
+            port != 0 && replay_port != Some(port),
+            "kvEventsConfig.podDiscoveryConfig: socketPort and replaySocketPort must differ",
+        )?;
         let labels = labels(discovery.pod_label_selector.as_deref().unwrap_or_default(), parameters)?;
         Some(EndpointEvents { port, replay_port, labels })
     } else {
         None
     };
-    if endpoints.is_none() && listen.is_none() {
-        return Err(parameters.invalid(
-            "kvEventsConfig: no source of events; set discoverPods, or remove zmqEndpoint, or set \
+    parameters.require(
+        endpoints.is_some() || listen.is_some(),
+        "kvEventsConfig: no source of events; set discoverPods, or remove zmqEndpoint, or set \
              zmqEndpoint to an address to listen on",
-        ));
-    }
+    )?;
     Ok(EventSource { topic: given.topic_filter.unwrap_or_else(|| TOPIC.to_owned()), endpoints, listen })
 }
 

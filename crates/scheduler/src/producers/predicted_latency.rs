@@ -6,7 +6,7 @@ use longboat_api::picker_plugins::LATENCY_PRODUCER;
 use serde_json::Value;
 
 use super::encoder_cache;
-use crate::{builder::Predictor, latency::LatencySettings, prefix::Settings, prelude::*};
+use crate::{builder::Predictor, latency::LatencySettings, prelude::*};
 
 parameters! {
     struct RawParameters {
@@ -47,9 +47,10 @@ fn usual(name: &str) -> LatencySettings {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
-    if !(given.slo_buffer_factor.is_finite() && given.slo_buffer_factor > 0.0) {
-        return Err(parameters.invalid("sloBufferFactor must be above 0"));
-    }
+    parameters.require(
+        given.slo_buffer_factor.is_finite() && given.slo_buffer_factor > 0.0,
+        "sloBufferFactor must be above 0",
+    )?;
     if let Some(other) = &builder.latency {
         return Err(parameters.invalid(format!(
             "there may be one predicted-latency-producer, and there is {} already",
@@ -108,7 +109,7 @@ pub(crate) fn settle(builder: &mut Builder) -> Result<(), ConfigError> {
     let Some(mut latency) = builder.latency.take() else { return Ok(()) };
     let name = latency.settings.name.clone();
     let parameters = Parameters { name: &name, value: None };
-    latency.settings.prefix = builder.prefix(&parameters, latency.prefix.as_deref(), Settings::default())?;
+    latency.settings.prefix = builder.prefix(&parameters, latency.prefix.as_deref())?;
     if let Some(producer) = &latency.encoder_cache {
         let field = "encoderCacheMatchInfoProducerName";
         latency.settings.encoder_cache =

@@ -4,7 +4,6 @@
 use crate::prelude::*;
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    parameters.read::<NoParameters>()?;
     builder.requirements.names_served_endpoint = true;
-    Ok(Plugin::default())
+    parameters.none(Plugin::default())
 }

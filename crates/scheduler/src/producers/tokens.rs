@@ -35,12 +35,11 @@ const MULTIMODAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
-    if given.uds_tokenizer_config.is_some() {
-        return Err(parameters.invalid(
-            "udsTokenizerConfig: a tokenizer behind a Unix socket is not supported; serve it over HTTP \
+    parameters.require(
+        given.uds_tokenizer_config.is_none(),
+        "udsTokenizerConfig: a tokenizer behind a Unix socket is not supported; serve it over HTTP \
              (`vllm launch render`, or the simulator) and set vllm.url to its address",
-        ));
-    }
+    )?;
     let asks = match (given.backend.as_deref(), &given.vllm, &given.estimate) {
         (None | Some(""), vllm, estimate) if vllm.is_none() || estimate.is_none() => vllm.is_some(),
         (Some("vllm"), _, None) => true,
@@ -53,15 +52,16 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     if !asks {
         return Ok(Plugin::default());
     }
-    if builder.requirements.tokenizer.is_some() {
-        return Err(parameters.invalid("another plugin already uses a tokenizer; only one is allowed"));
-    }
+    parameters.require(
+        builder.requirements.tokenizer.is_none(),
+        "another plugin already uses a tokenizer; only one is allowed",
+    )?;
     let vllm = given.vllm.unwrap_or_default();
     let url = vllm.url.filter(|url| !url.is_empty()).unwrap_or_else(|| URL.to_owned());
-    if !url.starts_with("http://") && !url.starts_with("https://") {
-        return Err(parameters
-            .invalid(format!("vllm.url: expected http://HOST:PORT or https://HOST:PORT, found \"{url}\"")));
-    }
+    parameters.require(
+        url.starts_with("http://") || url.starts_with("https://"),
+        format!("vllm.url: expected http://HOST:PORT or https://HOST:PORT, found \"{url}\""),
+    )?;
     let duration = |field: &str, text: Option<String>, usual: Duration| match text {
         None => Ok(usual),
         Some(text) => longboat_quantity::duration::parse(&text)

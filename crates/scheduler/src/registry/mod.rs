@@ -12,14 +12,16 @@ use crate::{
     admitters,
     builder::Builder,
     config::{EndpointPickerConfig, PluginSpec, nearest::similar},
-    deciders,
+    deciders::{self, always::Always, multimodal::Multimodal},
     error::{ConfigError, MissingType, Suggestion},
-    filters, handlers,
+    filters::{self, header_testing::HeaderTesting, role, saturation},
+    handlers::{self, header_profile::HeaderProfile, single::Single},
     parameters::Parameters,
     pickers,
     plugin::Plugin,
     prefixes::PrefixSource,
-    producers, scorers,
+    producers,
+    scorers::{self, kv_cache::KvCache, lora_affinity::LoraAffinity, queue::Relative},
 };
 
 pub use refused::REFUSED;
@@ -43,6 +45,9 @@ enum BuildOrder {
 use BuildOrder::{Handler, Producer, Scheduling};
 use Stability::{Alpha, Beta};
 
+/// Other parts of the picker do the work of these plugins, which have no parameters.
+const ALWAYS_ON: Build = |given, _| given.none(Plugin::default());
+
 type Build = fn(&Parameters<'_>, &mut Builder) -> Result<Plugin, ConfigError>;
 
 const TYPES: &[(&str, Stability, BuildOrder, Build)] = &[
@@ -62,26 +67,30 @@ const TYPES: &[(&str, Stability, BuildOrder, Build)] = &[
     ("topology-extractor", Alpha, Producer, producers::topology_extractor::build),
     ("latency-slo-admitter", Beta, Scheduling, admitters::latency_slo::build),
     ("probabilistic-admitter", Beta, Scheduling, admitters::probabilistic::build),
-    ("endpoint-notification-source", Beta, Producer, producers::always_on),
+    ("endpoint-notification-source", Beta, Producer, ALWAYS_ON),
     ("destination-endpoint-served-verifier", Beta, Producer, producers::served::build),
     ("k8s-notification-source", Beta, Producer, producers::notifications::build),
     ("label-selector-filter", Beta, Scheduling, filters::label_selector::build),
     ("by-label-selector", Beta, Scheduling, filters::label_selector::build),
     ("by-label", Beta, Scheduling, filters::by_label::build),
-    ("prefill-filter", Beta, Scheduling, filters::role::build_prefill),
-    ("decode-filter", Beta, Scheduling, filters::role::build_decode),
-    ("encode-filter", Beta, Scheduling, filters::role::build_encode),
-    ("header-based-testing-filter", Beta, Scheduling, filters::header_testing::build),
+    ("prefill-filter", Beta, Scheduling, |given, _| given.none(Plugin::filter(role::PREFILL))),
+    ("decode-filter", Beta, Scheduling, |given, _| given.none(Plugin::filter(role::DECODE))),
+    ("encode-filter", Beta, Scheduling, |given, _| given.none(Plugin::filter(role::ENCODE))),
+    ("header-based-testing-filter", Beta, Scheduling, |given, _| given.none(Plugin::filter(HeaderTesting))),
     ("prefix-cache-affinity-filter", Beta, Scheduling, filters::prefix_affinity::build),
     ("slo-headroom-tier-filter", Beta, Scheduling, filters::slo_headroom::build),
     ("utilization-filter", Alpha, Scheduling, filters::utilization::build),
     ("endpoint-attribute-filter", Alpha, Scheduling, filters::endpoint_attribute::build),
     ("topology-affinity-filter", Alpha, Scheduling, filters::topology_affinity::build),
     ("session-affinity-filter", Alpha, Scheduling, filters::session_affinity::build),
-    ("queue-scorer", Beta, Scheduling, scorers::queue::build_waiting),
-    ("running-requests-size-scorer", Beta, Scheduling, scorers::queue::build_running),
-    ("kv-cache-utilization-scorer", Beta, Scheduling, scorers::kv_cache::build),
-    (picker_plugins::LORA_SCORER, Beta, Scheduling, scorers::lora_affinity::build),
+    ("queue-scorer", Beta, Scheduling, |given, _| {
+        given.none(Plugin::scorer(Relative(|metrics| metrics.waiting)))
+    }),
+    ("running-requests-size-scorer", Beta, Scheduling, |given, _| {
+        given.none(Plugin::scorer(Relative(|metrics| metrics.running)))
+    }),
+    ("kv-cache-utilization-scorer", Beta, Scheduling, |given, _| given.none(Plugin::scorer(KvCache))),
+    (picker_plugins::LORA_SCORER, Beta, Scheduling, |given, _| given.none(Plugin::scorer(LoraAffinity))),
     ("latency-scorer", Beta, Scheduling, scorers::latency::build),
     ("latency-observation-scorer-hub", Alpha, Scheduling, scorers::latency_observation::build),
     ("load-aware-scorer", Beta, Scheduling, scorers::load_aware::build),
@@ -100,33 +109,35 @@ const TYPES: &[(&str, Stability, BuildOrder, Build)] = &[
     ("max-score-picker", Beta, Scheduling, pickers::max_score::build),
     ("random-picker", Beta, Scheduling, pickers::random::build),
     ("weighted-random-picker", Beta, Scheduling, pickers::weighted_random::build),
-    ("always-disagg-pd-decider", Beta, Scheduling, deciders::always::build),
+    ("always-disagg-pd-decider", Beta, Scheduling, |given, _| given.none(Plugin::decider(Always))),
     ("prefix-based-pd-decider", Beta, Scheduling, deciders::prefix_based::build),
-    ("always-disagg-multimodal-decider", Beta, Scheduling, deciders::multimodal::build),
-    ("single-profile-handler", Beta, Handler, handlers::single::build),
+    ("always-disagg-multimodal-decider", Beta, Scheduling, |given, _| {
+        given.none(Plugin::decider(Multimodal))
+    }),
+    ("single-profile-handler", Beta, Handler, |given, _| given.none(Plugin::handler(Single))),
     (picker_plugins::DISAGG_HANDLER, Beta, Handler, handlers::disagg::build),
     (picker_plugins::PD_HANDLER, Beta, Handler, handlers::pd::build),
     ("data-parallel-profile-handler", Beta, Handler, handlers::data_parallel::build),
-    ("header-profile-handler", Alpha, Handler, handlers::header_profile::build),
+    ("header-profile-handler", Alpha, Handler, |given, _| given.none(Plugin::handler(HeaderProfile))),
     // Other parts of the picker always do the work of these types (the profile handler, the metrics scraper, the request
     // parser).
-    (picker_plugins::DISAGG_HEADERS_HANDLER, Beta, Producer, producers::always_on),
-    (picker_plugins::PREFILL_HEADER_HANDLER, Beta, Producer, producers::always_on),
+    (picker_plugins::DISAGG_HEADERS_HANDLER, Beta, Producer, ALWAYS_ON),
+    (picker_plugins::PREFILL_HEADER_HANDLER, Beta, Producer, ALWAYS_ON),
     ("metrics-data-source", Beta, Producer, producers::elsewhere),
     (picker_plugins::METRICS_EXTRACTOR, Beta, Producer, producers::elsewhere),
     ("file-discovery", Beta, Producer, producers::elsewhere),
     // It shares state within one process, where all parts of this picker read the same state anyway.
-    ("local-syncer", Beta, Producer, producers::always_on),
+    ("local-syncer", Beta, Producer, ALWAYS_ON),
     ("k8s-peer-discovery", Beta, Producer, producers::peer_discovery::build),
-    ("openai-parser", Beta, Producer, producers::always_on),
-    ("anthropic-parser", Beta, Producer, producers::always_on),
-    ("vllmhttp-parser", Beta, Producer, producers::always_on),
-    ("sglanghttp-parser", Beta, Producer, producers::always_on),
-    ("vllmgrpc-parser", Beta, Producer, producers::always_on),
-    ("vertexai-parser", Beta, Producer, producers::always_on),
-    ("passthrough-parser", Beta, Producer, producers::always_on),
+    ("openai-parser", Beta, Producer, ALWAYS_ON),
+    ("anthropic-parser", Beta, Producer, ALWAYS_ON),
+    ("vllmhttp-parser", Beta, Producer, ALWAYS_ON),
+    ("sglanghttp-parser", Beta, Producer, ALWAYS_ON),
+    ("vllmgrpc-parser", Beta, Producer, ALWAYS_ON),
+    ("vertexai-parser", Beta, Producer, ALWAYS_ON),
+    ("passthrough-parser", Beta, Producer, ALWAYS_ON),
     // `flow::Settings` reads these types. The default types can be used without a declaration.
-    ("concurrency-detector", Beta, Scheduling, filters::saturation::build_concurrency),
+    ("concurrency-detector", Beta, Scheduling, |given, _| saturation::build("concurrency-detector", given)),
     ("max-saturation-detector", Beta, Producer, producers::elsewhere),
     ("priority-holdback-policy", Alpha, Producer, producers::elsewhere),
     ("soft-reflective-ceiling-policy", Alpha, Producer, producers::elsewhere),
@@ -137,7 +148,7 @@ const TYPES: &[(&str, Stability, BuildOrder, Build)] = &[
     ("slo-deadline-ordering-policy", Beta, Producer, producers::elsewhere),
     ("program-aware-fairness", Beta, Producer, producers::elsewhere),
     ("round-robin-fairness-policy", Beta, Producer, producers::elsewhere),
-    ("utilization-detector", Beta, Scheduling, filters::saturation::build_utilization),
+    ("utilization-detector", Beta, Scheduling, |given, _| saturation::build("utilization-detector", given)),
     ("static-usage-limit-policy", Beta, Producer, producers::elsewhere),
     ("fcfs-ordering-policy", Beta, Producer, producers::elsewhere),
     ("global-strict-fairness-policy", Beta, Producer, producers::elsewhere),

@@ -6,7 +6,7 @@ use super::{Handler, Options, Scheduler};
 use crate::{
     config::{EndpointPickerConfig, ProfilePlugin, nearest::hint_or_all},
     error::ConfigError,
-    handlers,
+    handlers::single::Single,
     pickers::max_score::MaxScore,
     plugin::{Plugin, ProfileHandler},
     profile::{Profile, WeightedScorer},
@@ -175,7 +175,7 @@ fn handler(
         return Err(ConfigError::ProfileHandlers(first.clone(), second.clone()));
     }
     let (name, handler) = first.map_or_else(
-        || ("single-profile-handler".to_owned(), handlers::single::new()),
+        || ("single-profile-handler".to_owned(), Arc::new(Single) as Arc<dyn ProfileHandler>),
         |(name, handler)| (name.clone(), Arc::clone(handler)),
     );
     handler.check(profiles.len())?;

@@ -15,15 +15,13 @@ parameters! {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let scorer: ActiveRequest = parameters.read()?;
-    if !(0.0..=1.0).contains(&scorer.max_busy_score) {
-        return Err(parameters.invalid("maxBusyScore must be between 0 and 1"));
-    }
+    parameters
+        .require((0.0..=1.0).contains(&scorer.max_busy_score), "maxBusyScore must be between 0 and 1")?;
     builder.load_producer(parameters, scorer.in_flight_load_producer_name.as_deref())?;
     Ok(Plugin::scorer(scorer))
 }
 
 impl Scorer for ActiveRequest {
-    #[expect(clippy::cast_precision_loss, reason = "request counts are far below 2^52")]
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
         let count = |candidate: &Candidate| context.state.in_flight(context.endpoint(*candidate).slot).0;
         let most = candidates.iter().map(count).max().unwrap_or_default();
@@ -32,7 +30,7 @@ impl Scorer for ActiveRequest {
             *score = if active <= self.idle_threshold {
                 1.0
             } else {
-                (most - active) as f64 / most as f64 * self.max_busy_score
+                float(most - active) / float(most) * self.max_busy_score
             };
         }
     }

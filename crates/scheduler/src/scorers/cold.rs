@@ -4,7 +4,6 @@ use crate::prelude::*;
 
 /// Scores candidates by their rank, the lowest key best. Candidates with equal keys come in random order. If some candidate has
 /// the beginning of the request in its cache, all scores are equal.
-#[expect(clippy::cast_precision_loss, reason = "the number of endpoints is far below 2^52")]
 pub(super) fn rank(
     context: &Context<'_>,
     prefix: usize,
@@ -24,8 +23,8 @@ pub(super) fn rank(
     let mut ranked: Vec<(f64, usize)> = slots.enumerate().map(|(place, slot)| (key(slot), place)).collect();
     context.shuffle(&mut ranked);
     ranked.sort_by(|(left, _), (right, _)| left.total_cmp(right));
-    let last = (candidates.len() - 1) as f64;
+    let last = float(candidates.len() as u64 - 1);
     for (position, (_, place)) in ranked.into_iter().enumerate() {
-        scores[place] = 1.0 - position as f64 / last;
+        scores[place] = 1.0 - float(position as u64) / last;
     }
 }

@@ -41,14 +41,9 @@ impl ContextLength {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
-fn length(context: &Context<'_>) -> f64 {
-    context.request.tokens() as f64
-}
-
 impl Scorer for ContextLength {
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
-        let length = length(context);
+        let length = float(context.request.tokens() as u64);
         for (score, &candidate) in scores.iter_mut().zip(candidates) {
             *score = match self.range(context, candidate) {
                 Range::Unlabelled => 0.5,
@@ -81,7 +76,7 @@ fn outside(distance: f64) -> f64 {
 
 impl Filter for ContextLength {
     fn filter(&self, context: &Context<'_>, candidates: &mut Vec<Candidate>) {
-        let length = length(context);
+        let length = float(context.request.tokens() as u64);
         candidates.retain(|&candidate| match self.range(context, candidate) {
             Range::Unlabelled => true,
             Range::Unreadable => false,

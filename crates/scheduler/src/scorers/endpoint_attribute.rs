@@ -57,11 +57,10 @@ pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plug
         let message = "algorithm.normalization: set either fixedRange or adaptiveRange, not both";
         return Err(parameters.invalid(message));
     }
-    // The test is written as "not below", so that it also refuses NaN.
-    if fixed.is_some_and(|range| !matches!(range.min.partial_cmp(&range.max), Some(std::cmp::Ordering::Less)))
-    {
-        return Err(parameters.invalid("algorithm.normalization.fixedRange: min must be below max"));
-    }
+    parameters.require(
+        fixed.is_none_or(|range| range.min < range.max),
+        "algorithm.normalization.fixedRange: min must be below max",
+    )?;
     let attribute =
         attribute::read(parameters, "attributeKey", given.attribute_key, given.producer.as_deref())?;
     Ok(Plugin::scorer(EndpointAttribute { attribute, lower_is_better, fixed }))

@@ -11,9 +11,10 @@ struct HeaderLabel {
 
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
     let mut scorer: HeaderLabel = parameters.read()?;
-    if scorer.header_name.is_empty() || scorer.label_key.is_empty() {
-        return Err(parameters.invalid("headerName and labelKey are required"));
-    }
+    parameters.require(
+        !scorer.header_name.is_empty() && !scorer.label_key.is_empty(),
+        "headerName and labelKey are required",
+    )?;
     scorer.header_name.make_ascii_lowercase();
     Ok(Plugin::scorer(scorer))
 }

@@ -2,12 +2,7 @@
 
 use crate::prelude::*;
 
-struct KvCache;
-
-pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
-    parameters.read::<NoParameters>()?;
-    Ok(Plugin::scorer(KvCache))
-}
+pub(crate) struct KvCache;
 
 impl Scorer for KvCache {
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {

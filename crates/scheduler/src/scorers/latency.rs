@@ -1,6 +1,6 @@
 //! `latency-scorer`: prefers endpoints that are predicted to meet the times that a request asks for.
 
-use crate::{latency::LatencyHeadroom, prefix::Settings, prelude::*, producers::predicted_latency};
+use crate::{latency::LatencyHeadroom, prelude::*, producers::predicted_latency};
 
 parameters! {
     struct RawParameters {
@@ -40,13 +40,10 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         ("compositeQueueWeight", given.composite_queue_weight),
         ("compositePrefixWeight", given.composite_prefix_weight),
     ] {
-        if !(weight.is_finite() && weight >= 0.0) {
-            return Err(parameters.invalid(format!("{field} must be 0 or more")));
-        }
+        parameters.require(weight.is_finite() && weight >= 0.0, format!("{field} must be 0 or more"))?;
     }
     predicted_latency::require(builder, parameters, given.latency_prediction_info_producer_name.as_deref())?;
-    let prefix =
-        builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref(), Settings::default())?;
+    let prefix = builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref())?;
     Ok(Plugin::scorer(Latency { given, prefix }))
 }
 

@@ -83,10 +83,9 @@ impl Scorer for LatencyObservation {
 
 impl LatencyObservation {
     /// Predicts the seconds to the first token with this many requests in flight.
-    #[expect(clippy::cast_precision_loss, reason = "requests in flight are far below 2^52")]
     fn ttft(&self, curve: &LatencyCurve, floor: f64, in_flight: u64) -> f64 {
         let LatencyCurve { low, typical, is_calibrated, .. } = *curve;
-        let load = in_flight as f64;
+        let load = float(in_flight);
         // Between points that are close together, or not in order, the line would follow noise, or fall.
         let has_low = typical.load - low.load >= self.given.min_inflight_gap
             && typical.ttft > low.ttft

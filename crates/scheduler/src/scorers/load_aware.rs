@@ -16,9 +16,7 @@ impl Default for LoadAware {
 
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
     let scorer: LoadAware = parameters.read()?;
-    if scorer.threshold <= 0.0 || scorer.threshold.is_nan() {
-        return Err(parameters.invalid("threshold must be positive"));
-    }
+    parameters.require(scorer.threshold > 0.0, "threshold must be positive")?;
     Ok(Plugin::scorer(scorer))
 }
 

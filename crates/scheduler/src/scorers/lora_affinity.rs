@@ -2,12 +2,7 @@
 
 use crate::{endpoint::LoraAdapters, prelude::*};
 
-struct LoraAffinity;
-
-pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
-    parameters.read::<NoParameters>()?;
-    Ok(Plugin::scorer(LoraAffinity))
-}
+pub(crate) struct LoraAffinity;
 
 impl Scorer for LoraAffinity {
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {

@@ -3,10 +3,7 @@
 use serde_json::{Value, json};
 
 use super::cold;
-use crate::{
-    prefix::{Matches, Settings},
-    prelude::*,
-};
+use crate::{prefix::Matches, prelude::*};
 
 parameters! {
     struct RawParameters {
@@ -27,22 +24,19 @@ struct NoHitLru {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
-    if given.lru_size == 0 {
-        return Err(parameters.invalid("lruSize must be positive"));
-    }
-    let prefix =
-        builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref(), Settings::default())?;
+    parameters.require(given.lru_size > 0, "lruSize must be positive")?;
+    let prefix = builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref())?;
     let idle = builder.add(parameters, IdleOrderSettings { capacity: given.lru_size, prefix });
     Ok(Plugin::scorer(NoHitLru { prefix, idle }))
 }
 
 impl Scorer for NoHitLru {
-    #[expect(clippy::cast_precision_loss, reason = "the number of endpoints is far below 2^52")]
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
         let order = context.state.producer::<IdleOrder>(self.idle);
         let order = order.map_or(&[][..], |idle| &idle.order);
         // The key is the position in the order of use. Endpoints that were never used come first.
-        let key = |slot| order.iter().position(|&used| used == slot).map_or(0, |rank| rank + 1) as f64;
+        let key =
+            |slot| order.iter().position(|&used| used == slot).map_or(0.0, |rank| float(rank as u64 + 1));
         cold::rank(context, self.prefix, candidates, scores, key);
     }
 }
@@ -75,10 +69,6 @@ impl Producer for IdleOrderSettings {
 }
 
 impl ProducerState for IdleOrder {
-    fn find(&self, _: &Request<'_>, _: &[Snapshot], _: u64) -> Finding {
-        Finding::new(())
-    }
-
     fn learn(&mut self, _: &Finding, decision: &Decision) {
         let matches = decision.findings.get(self.settings.prefix).and_then(Finding::get::<Matches>);
         if !matches.is_some_and(Matches::is_cold) {
@@ -100,9 +90,5 @@ impl ProducerState for IdleOrder {
     fn describe(&self, endpoints: &Listing<'_>) -> Option<Value> {
         let order = endpoints.names(&self.order);
         Some(json!({"longestUnusedFirst": order, "capacity": self.settings.capacity}))
-    }
-
-    fn copy(&self) -> Box<dyn ProducerState> {
-        Box::new(self.clone())
     }
 }

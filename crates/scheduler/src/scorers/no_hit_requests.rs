@@ -11,10 +11,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::cold;
-use crate::{
-    prefix::{Matches, Settings},
-    prelude::*,
-};
+use crate::{prefix::Matches, prelude::*};
 
 parameters! {
     struct RawParameters {
@@ -35,11 +32,8 @@ struct NoHitRequests {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
-    if given.half_life_seconds == 0 {
-        return Err(parameters.invalid("halfLifeSeconds must be positive"));
-    }
-    let prefix =
-        builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref(), Settings::default())?;
+    parameters.require(given.half_life_seconds > 0, "halfLifeSeconds must be positive")?;
+    let prefix = builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref())?;
     let counts = builder
         .add(parameters, CountSettings { half_life_ms: u64::from(given.half_life_seconds) * 1000, prefix });
     Ok(Plugin::scorer(NoHitRequests { prefix, counts }))
@@ -62,9 +56,8 @@ struct CountSettings {
 }
 
 impl CountSettings {
-    #[expect(clippy::cast_precision_loss, reason = "milliseconds of a process are far below 2^52")]
     fn decayed(self, (count, at): (f64, u64), now: u64) -> f64 {
-        count * (-(now.saturating_sub(at) as f64) / self.half_life_ms as f64).exp2()
+        count * (-float(now.saturating_sub(at)) / float(self.half_life_ms)).exp2()
     }
 }
 
@@ -79,13 +72,12 @@ struct RequestCounts {
 impl RequestCounts {
     /// An endpoint that is new counts as if it had taken its share before. Otherwise it would get every new conversation until
     /// it has.
-    #[expect(clippy::cast_precision_loss, reason = "the number of endpoints is far below 2^52")]
     fn of(&self, slot: Slot, now: u64) -> f64 {
         if let Some(count) = self.counts.get(&slot) {
             return self.settings.decayed(*count, now);
         }
         let all: f64 = self.counts.values().map(|count| self.settings.decayed(*count, now)).sum();
-        all / self.counts.len().max(1) as f64
+        all / float(self.counts.len().max(1) as u64)
     }
 }
 
@@ -127,9 +119,5 @@ impl ProducerState for RequestCounts {
     fn describe(&self, endpoints: &Listing<'_>) -> Option<Value> {
         let count = |slot| self.counts.get(&slot).map_or(0.0, |(count, _)| count.round());
         Some(Value::Object(endpoints.counts(|slot| count(slot).into())))
-    }
-
-    fn copy(&self) -> Box<dyn ProducerState> {
-        Box::new(self.clone())
     }
 }

@@ -2,17 +2,7 @@
 
 use crate::{endpoint::Metrics, prelude::*};
 
-struct Relative(fn(&Metrics) -> f64);
-
-pub(crate) fn build_waiting(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
-    parameters.read::<NoParameters>()?;
-    Ok(Plugin::scorer(Relative(|metrics| metrics.waiting)))
-}
-
-pub(crate) fn build_running(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
-    parameters.read::<NoParameters>()?;
-    Ok(Plugin::scorer(Relative(|metrics| metrics.running)))
-}
+pub(crate) struct Relative(pub(crate) fn(&Metrics) -> f64);
 
 impl Scorer for Relative {
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {

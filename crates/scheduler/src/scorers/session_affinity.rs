@@ -130,9 +130,10 @@ impl SessionAffinity {
                     ("evictionTtlSeconds", eviction_ttl_seconds),
                     ("evictionSweepSeconds", eviction_sweep_seconds),
                 ] {
-                    if !(value.is_finite() && value >= 0.0) {
-                        return Err(parameters.invalid(format!("sessionIdConfig.{field} must be above 0")));
-                    }
+                    parameters.require(
+                        value.is_finite() && value >= 0.0,
+                        format!("sessionIdConfig.{field} must be above 0"),
+                    )?;
                 }
                 let seconds = if eviction_ttl_seconds > 0.0 { eviction_ttl_seconds } else { TTL };
                 #[expect(

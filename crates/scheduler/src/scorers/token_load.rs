@@ -11,9 +11,7 @@ parameters! {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let scorer: TokenLoad = parameters.read()?;
-    if scorer.queue_threshold_tokens <= 0.0 || scorer.queue_threshold_tokens.is_nan() {
-        return Err(parameters.invalid("queueThresholdTokens must be positive"));
-    }
+    parameters.require(scorer.queue_threshold_tokens > 0.0, "queueThresholdTokens must be positive")?;
     // As in the reference, this plugin does not create its producer itself.
     if builder.requirements.loads.is_empty() {
         return Err(ConfigError::MissingProducer {
@@ -27,7 +25,6 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
 }
 
 impl Scorer for TokenLoad {
-    #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
         let prompt = context.request.tokens() as u64;
         for (score, &candidate) in scores.iter_mut().zip(candidates) {
@@ -35,7 +32,7 @@ impl Scorer for TokenLoad {
                 u64::from(matches.matched(candidate)) * u64::from(matches.block_tokens())
             });
             let (_, in_flight) = context.state.in_flight(context.endpoint(candidate).slot);
-            let load = (in_flight + prompt.saturating_sub(cached)) as f64;
+            let load = float(in_flight + prompt.saturating_sub(cached));
             *score = 1.0 - load.min(self.queue_threshold_tokens) / self.queue_threshold_tokens;
         }
     }

@@ -210,7 +210,7 @@ pub fn expanded(arguments: impl IntoIterator<Item = OsString>) -> Result<Vec<OsS
     match documents.as_slice() {
         [] => Ok(rest),
         [(flag, value)] => {
-            let wrong = |message: String| Error::Configuration { flag, message };
+            let wrong = |message: String| Error::flag(flag, message);
             let text = if *flag == "configuration" {
                 value.clone()
             } else {
@@ -224,10 +224,7 @@ pub fn expanded(arguments: impl IntoIterator<Item = OsString>) -> Result<Vec<OsS
             rest.splice(first..first, more);
             Ok(rest)
         }
-        _ => Err(Error::Configuration {
-            flag: "configuration",
-            message: "use this flag or --configuration-file, not both".into(),
-        }),
+        _ => Err(Error::flag("configuration", "use this flag or --configuration-file, not both")),
     }
 }
 

@@ -19,9 +19,7 @@ use bytes::Bytes;
 pub(crate) use self::{
     mooncake::Mooncake,
     nixl::Nixl,
-    offloading::Offloading,
     plan::{DecodeBuilder, FailureCallback, Part, Plan, SplitRequest, TRANSFER},
-    sglang::Sglang,
 };
 use crate::{
     object::Object,
@@ -37,11 +35,11 @@ pub(crate) enum Connector {
     /// Engines find the cache in a shared storage.
     SharedStorage,
     /// Both engines connect through the prefiller's bootstrap port.
-    Sglang(Sglang),
+    Sglang { bootstrap_port: u16 },
     /// The decoder receives the engine of the prefiller that has the cache.
     Mooncake(Box<Mooncake>),
     /// The decoder pulls the cache by a name that both engines receive.
-    Offloading(Offloading),
+    Offloading { ports: p2p::Ports },
 }
 
 /// The request id that the engines receive.
@@ -65,11 +63,11 @@ impl Connector {
                 Self::Nixl(Nixl { ports: settings.pull, moriio })
             }
             Transfer::SharedStorage => Self::SharedStorage,
-            Transfer::Sglang { bootstrap_port } => Self::Sglang(Sglang { bootstrap_port }),
+            Transfer::Sglang { bootstrap_port } => Self::Sglang { bootstrap_port },
             Transfer::Mooncake { bootstrap_port } => {
                 Self::Mooncake(Box::new(Mooncake::new(bootstrap_port, Upstream::plain(settings))))
             }
-            Transfer::Offloading { ports } => Self::Offloading(Offloading { ports }),
+            Transfer::Offloading { ports } => Self::Offloading { ports },
         }
     }
 
@@ -81,9 +79,9 @@ impl Connector {
         match self {
             Self::Nixl(nixl) => nixl.plan(ask).await,
             Self::SharedStorage => Ok(shared_storage::plan(ask)),
-            Self::Sglang(sglang) => Ok(sglang.plan(ask)),
+            Self::Sglang { bootstrap_port } => Ok(sglang::plan(ask, *bootstrap_port)),
             Self::Mooncake(mooncake) => mooncake.plan(ask).await,
-            Self::Offloading(offloading) => Ok(offloading.plan(ask)),
+            Self::Offloading { ports } => Ok(offloading::plan(ask, *ports)),
         }
     }
 
@@ -93,7 +91,7 @@ impl Connector {
             // The transfer has the name of the request, so the name must be new.
             Self::Nixl(Nixl { moriio: Some(moriio), .. }) if moriio.parallel().is_some() => Identity::Own,
             Self::Nixl(_) => Identity::Kept,
-            Self::SharedStorage | Self::Sglang(_) | Self::Mooncake(_) | Self::Offloading(_) => {
+            Self::SharedStorage | Self::Sglang { .. } | Self::Mooncake(_) | Self::Offloading { .. } => {
                 Identity::Untouched
             }
         }
@@ -118,7 +116,9 @@ impl Connector {
     /// of missing fields to the engines.
     pub(crate) fn read<'a>(&self, body: &'a Bytes) -> Result<Object<'a>, serde_json::Error> {
         match self {
-            Self::Sglang(_) | Self::Mooncake(_) | Self::Offloading(_) if body.trim_ascii() == b"null" => {
+            Self::Sglang { .. } | Self::Mooncake(_) | Self::Offloading { .. }
+                if body.trim_ascii() == b"null" =>
+            {
                 Ok(Object::default())
             }
             _ => Object::of(body),

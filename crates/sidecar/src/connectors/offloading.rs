@@ -8,39 +8,30 @@ use super::{
 };
 use crate::{api, object::Object};
 
-/// The connector.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Offloading {
-    pub(crate) ports: p2p::Ports,
+/// Divides a request.
+pub(crate) fn plan(ask: SplitRequest<'_>, ports: p2p::Ports) -> Plan<'_> {
+    Plan::AtOnce {
+        prefill: Part::from(&prefill(ask, ports)),
+        decode: Part::from(&decode(ask, ports)),
+        failed: None,
+    }
 }
 
-// === impl Offloading ===
-
-impl Offloading {
-    pub(crate) fn plan(self, ask: SplitRequest<'_>) -> Plan<'_> {
-        Plan::AtOnce {
-            prefill: Part::from(&self.prefill(ask)),
-            decode: Part::from(&self.decode(ask)),
-            failed: None,
-        }
+fn prefill(ask: SplitRequest<'_>, ports: p2p::Ports) -> Object<'_> {
+    let mut transfer = json!({ "remote_decoder": { "kv_request_id": ask.id.to_string() } });
+    if let Some(peer) = ports.pull(ask.source, ask.prefiller) {
+        transfer[p2p::SOURCE] = json!(peer);
     }
+    let mut body = ask.request.clone();
+    body.set_value(TRANSFER, &transfer);
+    ask.api.at_most_one_token(&mut body);
+    api::no_stream(&mut body);
+    body
+}
 
-    fn prefill(self, ask: SplitRequest<'_>) -> Object<'_> {
-        let mut transfer = json!({ "remote_decoder": { "kv_request_id": ask.id.to_string() } });
-        if let Some(peer) = self.ports.pull(ask.source, ask.prefiller) {
-            transfer[p2p::SOURCE] = json!(peer);
-        }
-        let mut body = ask.request.clone();
-        body.set_value(TRANSFER, &transfer);
-        ask.api.at_most_one_token(&mut body);
-        api::no_stream(&mut body);
-        body
-    }
-
-    fn decode(self, ask: SplitRequest<'_>) -> Object<'_> {
-        let peer = self.ports.peer(ask.prefiller, ask.id);
-        let mut body = ask.request.clone();
-        body.set_value(TRANSFER, &json!({ "remote_prefiller": peer }));
-        body
-    }
+fn decode(ask: SplitRequest<'_>, ports: p2p::Ports) -> Object<'_> {
+    let peer = ports.peer(ask.prefiller, ask.id);
+    let mut body = ask.request.clone();
+    body.set_value(TRANSFER, &json!({ "remote_prefiller": peer }));
+    body
 }

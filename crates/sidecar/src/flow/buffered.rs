@@ -2,25 +2,23 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::Response;
 
-use super::{Flow, Head, Route};
-use crate::{answer, body::ProxyBody, connectors::Part, metrics::Outcome, target::Target};
+use super::engines::{Flow, RequestContext};
+use crate::{answer, body::ProxyBody, connectors::Part, metrics::Outcome};
 
 // === impl Flow ===
 
-impl Flow<'_> {
+impl Flow {
     /// A prefill that fails, or takes longer than `patience`, cancels the decoder's request.
     pub(super) async fn held(
         &self,
-        head: &Head,
-        original: &Bytes,
-        (prefill, decode): (Part, Part),
+        request: &RequestContext<'_>,
+        prefill: Part,
+        decode: Part,
         patience: Duration,
-        route: &Route<'_>,
-        target: &Target,
     ) -> Response<ProxyBody> {
+        let &RequestContext { head, route, prefiller: target, .. } = request;
         let failure = {
             let upstream = self.prefiller();
             let mut prefill =
@@ -54,6 +52,6 @@ impl Flow<'_> {
             }
         };
         // The decoder's request was cancelled, so its engine is free for the whole request.
-        self.failed(head, original, failure, route).await
+        self.failed(request, failure).await
     }
 }

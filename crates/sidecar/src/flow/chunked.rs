@@ -9,7 +9,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, Collected, StreamBody};
 use serde_json::{Value, json};
 
-use super::{Head, prefill::MAX_RESPONSE_BYTES, unreachable_decoder};
+use super::{head::Head, prefill::MAX_RESPONSE_BYTES};
 use crate::{
     answer,
     body::{ProxyBody, full, passed, read},
@@ -67,7 +67,8 @@ impl ChunkedRequest {
         let Some(body) = self.chunks.next() else { return Ok(false) };
         let request = self.head.request_to_read(Part { body: body.into(), rank: self.rank });
         let sent = self.upstream.send(&self.engine, request).await;
-        let (mut head, body) = sent.map_err(|error| Box::new(unreachable_decoder(&error)))?.into_parts();
+        let (mut head, body) =
+            sent.map_err(|error| Box::new(answer::unreachable_decoder(&error)))?.into_parts();
         let bad = |status, why: &str| Box::new(answer::error(status, &format!("the engine's answer {why}")));
         let body = read(body, MAX_RESPONSE_BYTES)
             .await
@@ -115,7 +116,5 @@ async fn error_event(refused: Response<ProxyBody>) -> Value {
 }
 
 fn whole(answer: &Value) -> Response<ProxyBody> {
-    let mut response = Response::new(full(answer.to_string()));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
+    answer::of(StatusCode::OK, "application/json", answer.to_string())
 }

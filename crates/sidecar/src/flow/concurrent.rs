@@ -14,7 +14,11 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokio::sync::oneshot;
 
-use super::{Flow, Head, Route, prefill::Failure};
+use super::{
+    engines::{Flow, RequestContext},
+    head::Head,
+    prefill::Failure,
+};
 use crate::{
     body::{BodyError, ProxyBody},
     connectors::{FailureCallback, Part},
@@ -27,17 +31,16 @@ const PREFILL_DRAIN_TIMEOUT: Duration = Duration::from_mins(1);
 
 // === impl Flow ===
 
-impl Flow<'_> {
+impl Flow {
     pub(super) async fn at_once(
         &self,
-        head: &Head,
-        original: &Bytes,
-        (prefill, decode): (Part, Part),
+        request: &RequestContext<'_>,
+        prefill: Part,
+        decode: Part,
         failed: Option<FailureCallback>,
-        route: &Route<'_>,
-        target: &Target,
     ) -> Response<ProxyBody> {
-        let mut prefill = self.beside(head, prefill, failed, target);
+        let &RequestContext { head, original, route, prefiller } = request;
+        let mut prefill = self.beside(head, prefill, failed, prefiller);
         let mut is_prefilled = false;
         let answer = {
             let mut decode = std::pin::pin!(self.decode(head, decode, route.engine, None));

@@ -1,20 +1,22 @@
 //! Sends the request to the decoder first. The decoder may find that too little of the prompt is cached.
 
-use std::{
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::future::ready;
 
 use bytes::{Bytes, BytesMut};
+use futures::{StreamExt, stream};
 use http::{HeaderMap, Response, StatusCode, header};
-use http_body::{Body, Frame, SizeHint};
-use http_body_util::BodyExt;
+use http_body::Frame;
+use http_body_util::{BodyExt, BodyStream, StreamBody};
 use hyper::body::Incoming;
 
-use super::{Flow, Head, Route, prefill::MAX_RESPONSE_BYTES, unreachable_decoder};
+use super::{
+    engines::{Flow, Route},
+    head::Head,
+    prefill::MAX_RESPONSE_BYTES,
+};
 use crate::{
     answer,
-    body::{BodyError, ProxyBody, full, passed, read},
+    body::{ProxyBody, full, passed, read},
     connectors::{
         Part,
         shared_storage::{self, Verdict},
@@ -26,7 +28,7 @@ use crate::{
 
 // === impl Flow ===
 
-impl Flow<'_> {
+impl Flow {
     /// Returns the decoder's response. Returns `None` if too little is cached, so that the prompt must be computed first.
     pub(super) async fn decode_first(
         &self,
@@ -37,7 +39,7 @@ impl Flow<'_> {
         let request = head.request_to_read(Part { body: original.clone().into(), rank: None });
         let answer = match self.decoder.send(route.engine, request).await {
             Ok(answer) => answer,
-            Err(error) => return Some(unreachable_decoder(&error)),
+            Err(error) => return Some(answer::unreachable_decoder(&error)),
         };
         if !answer.status().is_success() {
             return Some(refused(answer).await);
@@ -65,8 +67,9 @@ impl Flow<'_> {
             Ok(Verdict::Missed) => None,
             Ok(_) => {
                 headers::for_client(&mut head.headers);
-                let body = passed(ResumedBody { held: reader.into_held(), rest: body });
-                Some(Response::from_parts(head, body))
+                let start = stream::once(ready(Ok(Frame::data(reader.held.freeze()))));
+                let body = StreamBody::new(start.chain(BodyStream::new(body)));
+                Some(Response::from_parts(head, passed(body)))
             }
             Err(error) => {
                 let message = format!("the engine's answer is not a JSON object: {error}");
@@ -141,47 +144,5 @@ impl Reader {
             return Ok(Verdict::Met);
         }
         Object::parse(&self.held).map(|answer| shared_storage::verdict(&answer))
-    }
-
-    fn into_held(self) -> Bytes {
-        self.held.freeze()
-    }
-}
-
-/// A response body of which a part has already been read.
-struct ResumedBody {
-    held: Bytes,
-    rest: Incoming,
-}
-
-// === impl ResumedBody ===
-
-impl Body for ResumedBody {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        if !self.held.is_empty() {
-            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.held)))));
-        }
-        Pin::new(&mut self.rest).poll_frame(context).map_err(Into::into)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.held.is_empty() && self.rest.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        let rest = self.rest.size_hint();
-        let held = self.held.len() as u64;
-        let mut hint = SizeHint::new();
-        if let Some(upper) = rest.upper() {
-            hint.set_upper(held.saturating_add(upper));
-        }
-        hint.set_lower(held.saturating_add(rest.lower()));
-        hint
     }
 }

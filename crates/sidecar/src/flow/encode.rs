@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::{Flow, Head, prefill::MAX_RESPONSE_BYTES};
+use super::{engines::Flow, head::Head, prefill::MAX_RESPONSE_BYTES};
 use crate::{
     answer, api,
     body::{ProxyBody, read},
@@ -24,7 +24,7 @@ const MAX_CONCURRENT_ITEMS: usize = 64;
 
 // === impl Flow ===
 
-impl Flow<'_> {
+impl Flow {
     /// Encodes all items, and distributes them over the encoders in turn. If one item fails, the others are cancelled.
     pub(super) async fn encode(
         &self,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{Response, StatusCode, header};
 use hyper::body::Incoming;
 
-use super::Head;
+use super::head::Head;
 use crate::{
     answer,
     body::{ProxyBody, full, read},

@@ -112,15 +112,13 @@ impl TryFrom<Args> for Settings {
 
     fn try_from(args: Args) -> Result<Self, Error> {
         let transfer = transfer::of(&args)?;
-        retries(&args)?;
-        if args.max_request_body_mib == 0 {
-            let message = "expected 1 or more, because 0 would refuse all requests".into();
-            return Err(Error::Flag { flag: "max-request-body-mib", message });
-        }
-        if args.tracing {
-            let message = "exporting traces is not supported: remove the flag, or set it to false".into();
-            return Err(Error::Flag { flag: "tracing", message });
-        }
+        let message = "expected more than 0s, because retries need a delay";
+        let can_retry = args.prefill_max_retries == 0 || !args.prefill_retry_backoff.is_zero();
+        Error::require(can_retry, "prefill-retry-backoff", message)?;
+        let message = "expected 1 or more, because 0 would refuse all requests";
+        Error::require(args.max_request_body_mib > 0, "max-request-body-mib", message)?;
+        let message = "exporting traces is not supported: remove the flag, or set it to false";
+        Error::require(!args.tracing, "tracing", message)?;
         for (flag, stages) in
             [("enable-tls", &args.enable_tls), ("tls-insecure-skip-verify", &args.tls_insecure_skip_verify)]
         {
@@ -165,29 +163,15 @@ impl TryFrom<Args> for Settings {
     }
 }
 
-fn retries(args: &Args) -> Result<(), Error> {
-    if args.prefill_max_retries > 0 && args.prefill_retry_backoff.is_zero() {
-        let message = "expected more than 0s, because retries need a delay".into();
-        return Err(Error::Flag { flag: "prefill-retry-backoff", message });
-    }
-    Ok(())
-}
-
 fn ranks(args: &Args) -> Result<Vec<Rank>, Error> {
     let engine = args.model_server_port.or(args.vllm_port).unwrap_or(ENGINE_PORT);
-    if args.port == 0 {
-        return Err(Error::Flag { flag: "port", message: "expected a port from 1 to 65535".into() });
-    }
-    if args.data_parallel_size == 0 {
-        return Err(Error::Flag { flag: "data-parallel-size", message: "expected 1 or more".into() });
-    }
+    Error::require(args.port > 0, "port", "expected a port from 1 to 65535")?;
+    Error::require(args.data_parallel_size > 0, "data-parallel-size", "expected 1 or more")?;
     let rank = |index| Some(Rank { port: args.port.checked_add(index)?, engine: engine.checked_add(index)? });
-    (0..args.data_parallel_size).map(rank).collect::<Option<_>>().ok_or_else(|| Error::Flag {
-        flag: "data-parallel-size",
-        message: format!(
-            "{} ranks from ports {} and {engine} would need ports above 65535",
-            args.data_parallel_size, args.port
-        ),
+    (0..args.data_parallel_size).map(rank).collect::<Option<_>>().ok_or_else(|| {
+        let (count, port) = (args.data_parallel_size, args.port);
+        let message = format!("{count} ranks from ports {port} and {engine} would need ports above 65535");
+        Error::flag("data-parallel-size", message)
     })
 }
 
@@ -197,10 +181,7 @@ fn allowed(args: &Args) -> Result<Option<Pool>, Error> {
         [""] => None,
         [name] => Some(("default", *name)),
         [namespace, name] if !namespace.is_empty() && !name.is_empty() => Some((*namespace, *name)),
-        _ => {
-            let message = format!("`{pool}` is not NAMESPACE/NAME");
-            return Err(Error::Flag { flag: "inference-pool", message });
-        }
+        _ => return Err(Error::flag("inference-pool", format!("`{pool}` is not NAMESPACE/NAME"))),
     };
     if !args.enable_ssrf_protection {
         return Ok(None);
@@ -213,9 +194,8 @@ fn allowed(args: &Args) -> Result<Option<Pool>, Error> {
         );
         return Err(Error::Flag { flag: "pool-group", message });
     }
-    let (namespace, name) = parsed.ok_or_else(|| Error::Flag {
-        flag: "inference-pool",
-        message: "--enable-ssrf-protection needs the pool: set NAMESPACE/NAME".into(),
+    let (namespace, name) = parsed.ok_or_else(|| {
+        Error::flag("inference-pool", "--enable-ssrf-protection needs the pool: set NAMESPACE/NAME")
     })?;
     Ok(Some(Pool { group: args.pool_group.clone(), namespace: namespace.into(), name: name.into() }))
 }

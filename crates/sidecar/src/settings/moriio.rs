@@ -38,40 +38,30 @@ pub(crate) struct Side {
 /// Checks the flags.
 pub(super) fn of(args: &Args) -> Result<Option<Moriio>, Error> {
     let flags = &args.moriio;
-    let refused = |flag, message: &str| Err(Error::Flag { flag, message: message.to_owned() });
     if !flags.moriio_write_mode {
         return match without_effect(args) {
-            Some(flag) => refused(flag, "has no effect without --moriio-write-mode"),
+            Some(flag) => Err(Error::flag(flag, "has no effect without --moriio-write-mode")),
             None => Ok(None),
         };
     }
-    if !matches!(args.kv_connector.as_str(), "nixlv2" | "nixl") {
-        return refused("moriio-write-mode", "needs --kv-connector=nixlv2");
-    }
+    let is_nixl = matches!(args.kv_connector.as_str(), "nixlv2" | "nixl");
+    Error::require(is_nixl, "moriio-write-mode", "needs --kv-connector=nixlv2")?;
     let local = flags.moriio_local_pod_ip.clone().unwrap_or_else(|| args.pod_ip.clone());
-    if local.is_empty() {
-        return refused(
-            "moriio-write-mode",
-            "prefill pods need an address to write to: set --moriio-local-pod-ip, or the variable POD_IP",
-        );
-    }
-    if flags.moriio_parallel_decode_wait_timeout.is_some() && !flags.moriio_parallel_dispatch {
-        return refused(
-            "moriio-parallel-decode-wait-timeout",
-            "has no effect without --moriio-parallel-dispatch",
-        );
-    }
-    if args.decode_chunk_size > 0 && flags.moriio_parallel_dispatch {
-        return refused("decode-chunk-size", "cannot be used with --moriio-parallel-dispatch");
-    }
+    let message =
+        "prefill pods need an address to write to: set --moriio-local-pod-ip, or the variable POD_IP";
+    Error::require(!local.is_empty(), "moriio-write-mode", message)?;
+    let is_parallel = flags.moriio_parallel_dispatch;
+    let (flag, message) =
+        ("moriio-parallel-decode-wait-timeout", "has no effect without --moriio-parallel-dispatch");
+    Error::require(is_parallel || flags.moriio_parallel_decode_wait_timeout.is_none(), flag, message)?;
+    let message = "cannot be used with --moriio-parallel-dispatch";
+    Error::require(!is_parallel || args.decode_chunk_size == 0, "decode-chunk-size", message)?;
     for (flag, size) in [
         ("moriio-tp-size", flags.moriio_tp_size),
         ("moriio-dp-size", flags.moriio_dp_size),
         ("moriio-dp-size-local", flags.moriio_dp_size_local),
     ] {
-        if size == Some(0) {
-            return refused(flag, "expected 1 or more");
-        }
+        Error::require(size != Some(0), flag, "expected 1 or more")?;
     }
     let dp_size = flags.moriio_dp_size.unwrap_or(1);
     for (flag, hosts) in [
@@ -100,8 +90,7 @@ pub(super) fn of(args: &Args) -> Result<Option<Moriio>, Error> {
         tp_size: flags.moriio_tp_size.unwrap_or(1),
         dp_size,
         dp_size_local: flags.moriio_dp_size_local,
-        parallel: flags
-            .moriio_parallel_dispatch
+        parallel: is_parallel
             .then(|| flags.moriio_parallel_decode_wait_timeout.unwrap_or(DEFAULT_CACHE_TIMEOUT)),
     }))
 }
@@ -133,17 +122,13 @@ fn pods(flag: &'static str, hosts: &[String], dp_size: u32, local: Option<u32>) 
     if hosts.len() <= 1 {
         return Ok(());
     }
+    let count = hosts.len();
     let Some(local) = local else {
-        let message =
-            format!("{} pods need --moriio-dp-size-local, the number of ranks of one pod", hosts.len());
-        return Err(Error::Flag { flag, message });
+        let message = format!("{count} pods need --moriio-dp-size-local, the number of ranks of one pod");
+        return Err(Error::flag(flag, message));
     };
-    if u64::from(local).checked_mul(hosts.len() as u64) != Some(u64::from(dp_size)) {
-        let message = format!(
-            "{} pods with --moriio-dp-size-local={local} are not --moriio-dp-size={dp_size} ranks",
-            hosts.len()
-        );
-        return Err(Error::Flag { flag, message });
-    }
-    Ok(())
+    let fits = u64::from(local).checked_mul(count as u64) == Some(u64::from(dp_size));
+    let message =
+        format!("{count} pods with --moriio-dp-size-local={local} are not --moriio-dp-size={dp_size} ranks");
+    Error::require(fits, flag, &message)
 }

@@ -39,13 +39,10 @@ pub(super) fn of(args: &Args) -> Result<Transfer, Error> {
         "sglang" => Ok(Transfer::Sglang { bootstrap_port: args.sglang_bootstrap_port }),
         "mooncake" => Ok(Transfer::Mooncake { bootstrap_port: args.mooncake_bootstrap_port }),
         "offloading" => Ok(Transfer::Offloading { ports: ports(args) }),
-        other => Err(Error::Flag {
-            flag: "kv-connector",
-            message: format!(
-                "unknown connector `{other}`; expected nixlv2, shared-storage, sglang, mooncake or \
-                 offloading"
-            ),
-        }),
+        other => {
+            let known = "nixlv2, shared-storage, sglang, mooncake or offloading";
+            Err(Error::flag("kv-connector", format!("unknown connector `{other}`; expected {known}")))
+        }
     }
 }
 
@@ -55,10 +52,10 @@ pub(super) fn encoder(args: &Args) -> Result<Option<Encoder>, Error> {
         "" => Ok(None),
         "ec-example" => Ok(Some(Encoder::Example)),
         "ec-nixl" => Ok(Some(Encoder::Nixl)),
-        other => Err(Error::Flag {
-            flag: "ec-connector",
-            message: format!("unknown encoder connector `{other}`; expected ec-example or ec-nixl"),
-        }),
+        other => {
+            let message = format!("unknown encoder connector `{other}`; expected ec-example or ec-nixl");
+            Err(Error::flag("ec-connector", message))
+        }
     }
 }
 
@@ -67,10 +64,9 @@ pub(super) fn chunk(args: &Args) -> Result<Option<u64>, Error> {
     if args.decode_chunk_size == 0 {
         return Ok(None);
     }
-    if !matches!(args.kv_connector.as_str(), "nixlv2" | "nixl") {
-        let message = format!("needs --kv-connector=nixlv2, not `{}`", args.kv_connector);
-        return Err(Error::Flag { flag: "decode-chunk-size", message });
-    }
+    let is_nixl = matches!(args.kv_connector.as_str(), "nixlv2" | "nixl");
+    let message = format!("needs --kv-connector=nixlv2, not `{}`", args.kv_connector);
+    Error::require(is_nixl, "decode-chunk-size", &message)?;
     Ok(Some(args.decode_chunk_size.into()))
 }
 
@@ -79,10 +75,10 @@ pub(super) fn pull(args: &Args, transfer: &Transfer) -> Result<Option<p2p::Ports
     match transfer {
         Transfer::Offloading { ports } => Ok(Some(*ports)),
         Transfer::Nixl => Ok(args.enable_p2p_pull.then(|| ports(args))),
-        _ if args.enable_p2p_pull => Err(Error::Flag {
-            flag: "enable-p2p-pull",
-            message: format!("needs --kv-connector=nixlv2, not `{}`", args.kv_connector),
-        }),
+        _ if args.enable_p2p_pull => Err(Error::flag(
+            "enable-p2p-pull",
+            format!("needs --kv-connector=nixlv2, not `{}`", args.kv_connector),
+        )),
         _ => Ok(None),
     }
 }

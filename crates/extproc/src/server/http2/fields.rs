@@ -1,6 +1,6 @@
 //! The fields of a header block (RFC 9113, section 8): what a call needs of them, and what makes them malformed.
 
-use crate::server::PATH;
+use crate::server::{HEALTH_PATH, PATH};
 
 /// The pseudo-header fields that a request has once. A CONNECT request lacks two of them, and this server is no proxy.
 const METHOD: u8 = 1;
@@ -12,14 +12,24 @@ const AUTHORITY: u8 = 8;
 /// Any other field. No pseudo-header field may follow it.
 const REGULAR: u8 = 16;
 
+/// What the path of a call names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Path {
+    /// The method of ext_proc.
+    Process,
+    /// The method of health checks.
+    Health,
+    #[default]
+    Other,
+}
+
 /// The fields of one block.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
     /// The fields so far.
     seen: u8,
     malformed: bool,
-    /// Whether the path is that of the only method.
-    pub(super) is_process: bool,
+    pub(super) path: Path,
     /// Whether compressed messages have the encoding gzip.
     pub(super) gzip: bool,
     /// The announced length of the stream's data.
@@ -43,7 +53,11 @@ impl Fields {
             b":method" => METHOD,
             b":scheme" => SCHEME,
             b":path" => {
-                self.is_process = value == PATH.as_bytes();
+                self.path = match value {
+                    _ if value == PATH.as_bytes() => Path::Process,
+                    _ if value == HEALTH_PATH.as_bytes() => Path::Health,
+                    _ => Path::Other,
+                };
                 self.malformed |= value.is_empty();
                 TARGET
             }
@@ -122,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_request_has_each_pseudo_header_field_once_and_first() {
-        assert!(read(&REQUEST).is_request() && read(&REQUEST).is_process);
+        assert!(read(&REQUEST).is_request() && read(&REQUEST).path == Path::Process);
         for (index, (name, _)) in REQUEST.iter().enumerate().take(3) {
             let mut fields = REQUEST.to_vec();
             fields.remove(index);
@@ -141,7 +155,7 @@ mod tests {
         other[2].1 = "";
         assert!(!read(&other).is_request(), "an empty path");
         other[2].1 = "/other";
-        assert!(read(&other).is_request() && !read(&other).is_process);
+        assert!(read(&other).is_request() && read(&other).path == Path::Other);
     }
 
     #[test]

@@ -2,8 +2,7 @@
 //!
 //! One future serves all calls of a connection. Whenever it runs, it reads the available bytes, answers them in place, and
 //! writes the answers at once. Calls have no task, channel or timer of their own. `core` is the protocol without the socket,
-//! `stream` a gRPC call, `fields` the fields of its headers; `hpack`, `huffman` and `frame` are the encodings. tonic serves
-//! the same traits, and the tests compare both.
+//! `stream` a gRPC call, `fields` the fields of its headers; `hpack`, `huffman` and `frame` are the encodings.
 
 use std::{
     future::{Future, poll_fn},

@@ -4,13 +4,13 @@ use std::{io::Read, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use longboat_accept::{Budget, MemoryReservation};
-use prost::Message;
+use prost::{DecodeError, Message};
 
 use super::fields::Fields;
 use crate::{
     message::{Action, Incoming, Reply},
-    server::{Exchange, Outbox, limits::CountedStream},
-    wire::ProcessingRequest,
+    server::{Exchange, HealthCheck, Outbox, limits::CountedStream},
+    wire::{HealthCheckRequest, ProcessingRequest},
 };
 
 /// The length of a message's prefix: whether the message is compressed, and its length.
@@ -45,9 +45,15 @@ pub(super) const UNIMPLEMENTED: u8 = 12;
 pub(super) const INTERNAL: u8 = 13;
 pub(super) const UNAVAILABLE: u8 = 14;
 
+/// What answers a call.
+pub(super) enum Method<E> {
+    Process(E),
+    Health(HealthCheck),
+}
+
 /// A call in progress.
 pub(super) struct Call<E> {
-    pub(super) exchange: E,
+    pub(super) method: Method<E>,
     pub(super) out: Outbox,
     pub(super) input: Input,
     /// Whether the caller sends nothing more.
@@ -78,9 +84,9 @@ pub(super) struct Call<E> {
 }
 
 impl<E: Exchange> Call<E> {
-    pub(super) fn new(exchange: E, fields: &Fields, window: i64, counted: CountedStream) -> Self {
+    pub(super) fn new(method: Method<E>, fields: &Fields, window: i64, counted: CountedStream) -> Self {
         Self {
-            exchange,
+            method,
             out: Outbox::default(),
             input: Input { gzip: fields.gzip, ..Input::default() },
             remote_closed: false,
@@ -108,22 +114,42 @@ impl<E: Exchange> Call<E> {
         rest.is_some_and(|rest| rest == 0 || !self.remote_closed)
     }
 
-    /// Processes received bytes, and hands each complete message to the exchange.
+    /// Processes received bytes, and answers each complete message.
     pub(super) fn receive(&mut self, bytes: &[u8], longest: usize, memory: &Arc<Budget>) {
-        let Self { input, exchange, out, end, waited, .. } = self;
+        let Self { input, method, out, end, waited, sending, .. } = self;
         let received = input.push(bytes, longest, memory, |message| {
-            *waited = None;
-            // Messages after the end are ignored.
-            if !out.is_finished()
-                && let Some(incoming) = Incoming::from_wire(message)
-            {
-                exchange.handle(incoming, out);
+            match method {
+                Method::Process(exchange) => {
+                    let message = ProcessingRequest::decode(message)?;
+                    // Messages after the end are ignored.
+                    if !out.is_finished()
+                        && let Some(incoming) = Incoming::from_wire(message)
+                    {
+                        exchange.handle(incoming, out);
+                    }
+                }
+                Method::Health(check) => {
+                    let HealthCheckRequest { service } = HealthCheckRequest::decode(message)?;
+                    // A `HealthCheckResponse` has one field, the status: 1 for serving, 2 for not serving. A caller asks once.
+                    if sending.is_empty() {
+                        sending.extend_from_slice(&[0, 0, 0, 0, 2, 8, if check(&service) { 1 } else { 2 }]);
+                    }
+                }
             }
+            *waited = None;
+            Ok(())
         });
         if let Err(error) = received
             && end.is_none()
         {
             *end = Some(Status::new(UNKNOWN, error));
+        }
+    }
+
+    /// Called when the call ends with this gRPC status.
+    pub(super) fn ended(&mut self, status: u8) {
+        if let Method::Process(exchange) = &mut self.method {
+            exchange.ended(status);
         }
     }
 
@@ -209,7 +235,7 @@ impl Input {
         mut bytes: &[u8],
         longest: usize,
         memory: &Arc<Budget>,
-        mut take: impl FnMut(ProcessingRequest),
+        mut take: impl FnMut(Bytes) -> Result<(), DecodeError>,
     ) -> Result<(), String> {
         loop {
             if self.have < PREFIX {
@@ -249,9 +275,7 @@ impl Input {
                 1 if self.gzip => unzip(&message, longest)?,
                 _ => return Err("a compressed message without an encoding in the headers".to_owned()),
             };
-            let message =
-                ProcessingRequest::decode(Bytes::from(message)).map_err(|error| error.to_string())?;
-            take(message);
+            take(Bytes::from(message)).map_err(|error| error.to_string())?;
             if bytes.is_empty() {
                 return Ok(());
             }
@@ -314,7 +338,12 @@ mod tests {
             .push(&[0, 0, 0, 0, 4, 0x7a], MAX_MESSAGE_BYTES, &memory, |_| panic!("nothing is complete"))
             .unwrap();
         assert_eq!(memory.held(), 4);
-        short.push(&[2, 0, 0], MAX_MESSAGE_BYTES, &memory, |_| complete += 1).unwrap();
+        short
+            .push(&[2, 0, 0], MAX_MESSAGE_BYTES, &memory, |_| {
+                complete += 1;
+                Ok(())
+            })
+            .unwrap();
         assert_eq!((complete, memory.held()), (1, 0), "what is complete is held by its reader");
     }
 }

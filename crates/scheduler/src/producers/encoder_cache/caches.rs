@@ -82,8 +82,4 @@ impl ProducerState for EncoderCaches {
         let items = endpoints.counts(|slot| held(slot).into());
         Some(json!({"items": items, "capacityPerEndpoint": self.capacity}))
     }
-
-    fn copy(&self) -> Box<dyn ProducerState> {
-        Box::new(self.clone())
-    }
 }

@@ -28,16 +28,15 @@ const MAX_MIB: i64 = 1 << 20;
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
-    if given.per_server.is_some() && given.former.is_some() {
-        return Err(parameters
-            .invalid("cacheSizeInMB is the former name of cacheSizeInMBPerServer: set only one of them"));
-    }
+    parameters.require(
+        given.per_server.is_none() || given.former.is_none(),
+        "cacheSizeInMB is the former name of cacheSizeInMBPerServer: set only one of them",
+    )?;
     let size = given.per_server.or(given.former).unwrap_or_default();
-    if size > MAX_MIB {
-        return Err(parameters.invalid(format!(
-            "cacheSizeInMBPerServer: expected a number of MiB up to {MAX_MIB}, found {size}"
-        )));
-    }
+    parameters.require(
+        size <= MAX_MIB,
+        format!("cacheSizeInMBPerServer: expected a number of MiB up to {MAX_MIB}, found {size}"),
+    )?;
     builder.add(parameters, EncoderCache::new(parameters.name, size));
     Ok(Plugin::default())
 }

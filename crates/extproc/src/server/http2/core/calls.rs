@@ -7,10 +7,10 @@ use crate::{
     server::{
         Exchange, Processor,
         http2::{
-            fields::Fields,
+            fields::{Fields, Path},
             frame::{self, Code, Head},
             hpack,
-            stream::{Call, INTERNAL, Status, UNAVAILABLE, UNIMPLEMENTED},
+            stream::{Call, INTERNAL, Method, Status, UNAVAILABLE, UNIMPLEMENTED},
         },
         limits::{MAX_STREAMS, TOO_MANY_STREAMS},
     },
@@ -85,16 +85,24 @@ impl<P: Processor> Core<P> {
             return self.trailers(stream, ends, &fields);
         }
         self.last = stream;
+        let health = match fields.path {
+            Path::Health => self.shared.options.health.clone(),
+            Path::Process | Path::Other => None,
+        };
         if !fields.is_request() {
             self.reset(stream, ends, Code::Protocol);
         } else if self.shutdown == Shutdown::Refusing || self.calls.len() >= MAX_STREAMS as usize {
             self.reset(stream, ends, Code::RefusedStream);
-        } else if !fields.is_process {
+        } else if health.is_none() && !(fields.path == Path::Process && self.shared.processor.exists()) {
             self.end(stream, false, ends, &Status::new(UNIMPLEMENTED, "no such method"));
-        } else if !self.shared.processor.is_ready() {
+        } else if health.is_none() && !self.shared.processor.is_ready() {
             self.end(stream, false, ends, &Status::new(UNAVAILABLE, "not ready yet"));
         } else if let Some(counted) = self.shared.stream_count.take(self.shared.options.limits.streams) {
-            let mut call = Call::new(self.shared.processor.open(), &fields, self.call_window, counted);
+            let method = match health {
+                Some(check) => Method::Health(check),
+                None => Method::Process(self.shared.processor.open()),
+            };
+            let mut call = Call::new(method, &fields, self.call_window, counted);
             call.remote_closed = ends;
             let counts = call.counts(0);
             self.calls.insert(stream, call);
@@ -152,7 +160,7 @@ impl<P: Processor> Core<P> {
     /// Ends a call with an error of its stream.
     pub(super) fn abort(&mut self, stream: u32, code: Code, status: u8) {
         if let Some(call) = self.calls.get_mut(&stream) {
-            call.exchange.ended(status);
+            call.ended(status);
             let remote_closed = call.remote_closed;
             self.reset(stream, remote_closed, code);
             self.forget(stream);
@@ -174,9 +182,12 @@ impl<P: Processor> Core<P> {
     /// to send.
     pub(super) fn after(&mut self, stream: u32) {
         let Some(call) = self.calls.get_mut(&stream) else { return };
-        if call.end.is_none() && call.exchange.waits() {
+        if call.end.is_none()
+            && let Method::Process(exchange) = &mut call.method
+            && exchange.waits()
+        {
             let mut context = Context::from_waker(self.wakers.of(stream));
-            call.exchange.poll(&mut context, &mut call.out);
+            exchange.poll(&mut context, &mut call.out);
         }
         // Polled first: an answer that is ready leaves before the call ends.
         call.settle();

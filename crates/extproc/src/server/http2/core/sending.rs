@@ -2,7 +2,7 @@
 
 use super::{Core, MAX_FILLED};
 use crate::server::{
-    Exchange, Processor,
+    Processor,
     http2::{
         frame::{self, Code, MAX_FRAME},
         hpack,
@@ -48,7 +48,7 @@ impl<P: Processor> Core<P> {
             let done = call.out.is_empty() && call.sent == call.sending.len();
             if done && let Some(status) = call.end.take() {
                 let (answered, remote_closed) = (call.answered, call.remote_closed);
-                call.exchange.ended(status.code);
+                call.ended(status.code);
                 self.end(stream, answered, remote_closed, &status);
                 self.forget(stream);
                 continue;
