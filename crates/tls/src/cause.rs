@@ -27,9 +27,8 @@ pub fn chain(error: &(dyn Error + 'static)) -> String {
 /// The text of an error without its causes. Those of TLS are written for programmers.
 fn text(error: &(dyn Error + 'static)) -> String {
     let of_tls = error.downcast_ref().or_else(|| within(error.downcast_ref()?)).and_then(handshake);
-    let closed = || {
-        error.downcast_ref().filter(|error| is_cut(error)).map(|_| "the connection was cut off".to_owned())
-    };
+    let is_cut = error.downcast_ref().is_some_and(is_cut);
+    let closed = || is_cut.then(|| "the connection was cut off".to_owned());
     of_tls.or_else(closed).unwrap_or_else(|| error.to_string())
 }
 
