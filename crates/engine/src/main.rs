@@ -112,7 +112,7 @@ fn say(text: &str) -> ExitCode {
 
 /// Prints an error with its causes.
 #[expect(clippy::print_stderr, reason = "a program's error")]
-fn fail(error: &dyn Error) -> ExitCode {
+fn fail(error: &(dyn Error + 'static)) -> ExitCode {
     eprintln!("error: {}", longboat_tls::chain(error));
     ExitCode::FAILURE
 }

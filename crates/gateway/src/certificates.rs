@@ -86,7 +86,8 @@ pub(crate) fn authority(
     let pem = pem.ok_or_else(|| invalid(format!("ConfigMap {key} has no ca.crt")))?;
     match longboat_tls::certificates(pem) {
         Ok(list) if !list.is_empty() => Ok(format!("{pem}\n")),
-        _ => Err(invalid(format!("ca.crt of ConfigMap {key} has no certificate that can be read"))),
+        Ok(_) => Err(invalid(format!("ca.crt of ConfigMap {key} has no certificate as PEM"))),
+        Err(_) => Err(invalid(format!("ca.crt of ConfigMap {key} has a certificate that cannot be read"))),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::{
     collections::BTreeSet,
-    io,
+    future, io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::PathBuf,
     sync::{
@@ -23,9 +23,10 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    MONITORING_PORT, Picking,
+    MONITORING_PORT, Picking, RoutingInputs,
     monitoring::Monitoring,
     picking,
+    ports::Ports,
     proxy::Proxy,
     resolved::Resolved,
     route::RouteParser,
@@ -71,6 +72,9 @@ pub struct Args {
     pub drain_timeout: Duration,
 }
 
+/// Of the drain timeout, the time for refusals of requests that still wait for a replica, so that their clients can try another pod.
+const REFUSAL_TIME: Duration = Duration::from_secs(1);
+
 /// Why a pod cannot serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -104,33 +108,38 @@ pub async fn serve(args: Args, client: Client, shutdown: CancellationToken) -> R
     let listener =
         TcpListener::bind(monitoring).await.map_err(|error| ServeError::Monitoring(monitoring, error))?;
     let is_ready = Arc::new(AtomicBool::new(false));
-    let (closing, end) = (CancellationToken::new(), CancellationToken::new());
+    let [closing, over, end] = std::array::from_fn(|_| CancellationToken::new());
     let tables = SharedTables::default();
-    let proxy = Arc::new(Proxy::new(tables.clone(), None, None, end.clone()));
+    let proxy = Arc::new(Proxy::new(tables.clone(), None, None, over.clone()));
     let pages = (args.picking == Picking::Gateway).then(|| Pages::new(client.clone()));
     let served = Monitoring { is_ready: is_ready.clone(), proxy: proxy.clone(), pages };
     let probes = tokio::spawn(served.run(listener, end.clone()));
     let mut pickers = Host::new(client.clone(), proxy.local_pickers());
     let binding = Binding::Pod(address);
+    // Kept to the end: upgraded connections run on these threads longer than the sockets.
     let threads = ProxyThreads::start(&proxy).map_err(ServeError::Thread)?;
-    let mut sockets = Sockets::new(binding, threads, tables.clone(), args.drain_timeout, closing.clone());
+    let mut sockets =
+        Sockets::new(binding, threads.clone(), tables.clone(), args.drain_timeout, closing.clone());
     let own = Key::new(args.gateway_namespace.as_deref(), args.gateway_name.as_deref());
     tracing::info!(gateway = %own, %address, "Serving a Gateway.");
     let mut watcher = Watcher::start(&client, &Scope::Pod(own, args.picking));
     let mut parser = RouteParser::default();
+    let mut replace = |observed: &RoutingInputs, ports: &Ports| {
+        let resolved = Resolved::new(observed, ports, &mut parser);
+        // Before requests arrive by a new table, so that they find the picker.
+        if args.picking == Picking::Gateway {
+            pickers.follow(picking::of_cluster(observed, &resolved.pools(observed)));
+        }
+        Tables::new(observed, ports, &resolved).replace(&tables);
+        proxy.metrics.table();
+    };
     let follow = async {
         while let Some(observed) = watcher.next(|_| BTreeSet::new()).await {
             sockets.follow(&observed).await;
-            let ports = sockets.ports();
-            let resolved = Resolved::new(&observed, ports, &mut parser);
-            // Before requests arrive by a new table, so that they find the picker.
-            if args.picking == Picking::Gateway {
-                pickers.follow(picking::of_cluster(&observed, &resolved.pools(&observed)));
-            }
-            Tables::new(&observed, ports, &resolved).replace(&tables);
-            proxy.metrics.table();
+            replace(&observed, sockets.ports());
             // A pod whose Gateway is gone has nothing to serve.
-            is_ready.store(!shutdown.is_cancelled() && ports.open().next().is_some(), Ordering::Release);
+            let is_open = sockets.ports().open().next().is_some();
+            is_ready.store(!shutdown.is_cancelled() && is_open, Ordering::Release);
         }
     };
     let leave = async {
@@ -145,7 +154,30 @@ pub async fn serve(args: Args, client: Client, shutdown: CancellationToken) -> R
     }
     closing.cancel();
     tracing::info!(limit = ?args.drain_timeout, "Waiting for running requests.");
-    sockets.ended().await;
+    let ports = sockets.ports().clone();
+    // Requests that wait for the first replica see it in a new table only.
+    let follow = async {
+        while let Some(observed) = watcher.next(|_| BTreeSet::new()).await {
+            replace(&observed, &ports);
+        }
+        future::pending().await
+    };
+    let refuse = async {
+        tokio::time::sleep(args.drain_timeout.saturating_sub(REFUSAL_TIME)).await;
+        over.cancel();
+        future::pending().await
+    };
+    let ended = async {
+        sockets.ended().await;
+        proxy.upgraded.close();
+        proxy.upgraded.wait().await;
+    };
+    tokio::select! {
+        () = ended => {}
+        () = follow => {}
+        () = refuse => {}
+    }
+    over.cancel();
     pickers.ended().await;
     end.cancel();
     let _ = probes.await;

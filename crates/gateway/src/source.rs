@@ -1,6 +1,7 @@
 //! Starts watches, and signals what they change.
 
 use std::{
+    borrow::Cow,
     future,
     sync::{
         Arc,
@@ -106,7 +107,7 @@ impl Source {
             Progress::of(&event)
         };
         let progress = events.map(move |event| event.map(&mut store)).boxed();
-        tasks.spawn(self.clone().follow(std::any::type_name::<K>(), progress, max_failures));
+        tasks.spawn(self.clone().follow(K::kind(&()), progress, max_failures));
         reader
     }
 
@@ -118,7 +119,7 @@ impl Source {
     /// Signals the changes of a watch. Must be called before the task starts, so that the watch counts from now on.
     fn follow(
         self,
-        kind: &'static str,
+        kind: Cow<'static, str>,
         progress: BoxStream<'static, watcher::Result<Progress>>,
         max_failures: usize,
     ) -> impl Future<Output = ()> + Send {
@@ -134,8 +135,14 @@ impl Source {
                 }
                 Ok(Progress::Changed) => self.wake(),
                 Err(error) => {
-                    tracing::debug!(error = %text_of_watch(&error), kind, "Restarting a watch that failed.");
+                    let text = text_of_watch(&error);
                     failures += 1;
+                    // Without the first list, nothing is served. One line says why; a watch by name may wait for its right.
+                    if failures == 1 && first.is_some() && max_failures == usize::MAX && !is_absent(&error) {
+                        tracing::warn!(error = %text, %kind, "Cannot list objects; nothing new is served until this works.");
+                    } else {
+                        tracing::debug!(error = %text, %kind, "Restarting a watch that failed.");
+                    }
                     // A cluster may lack optional kinds.
                     if is_absent(&error) || failures >= max_failures {
                         drop(first.take());

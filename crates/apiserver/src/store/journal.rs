@@ -101,6 +101,10 @@ impl Journal {
         let path = directory.join("apiserver.redb");
         let failed = |source: redb::Error| match source {
             redb::Error::Corrupted(why) => JournalError::Damaged { path: path.clone(), why },
+            // The first bytes are not those of a database.
+            redb::Error::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+                JournalError::Damaged { path: path.clone(), why: error.to_string() }
+            }
             source => JournalError::Database { path: path.clone(), source: Box::new(source) },
         };
         create(&path, open).map_err(failed)?;
@@ -339,7 +343,7 @@ mod tests {
             bytes
         };
         let used =
-            (4096..written.len()).step_by(4096).filter(|at| written[*at..at + 4096].iter().any(|b| *b != 0));
+            (0..written.len()).step_by(4096).filter(|at| written[*at..at + 4096].iter().any(|b| *b != 0));
         let mut damages: Vec<_> = used.map(page).collect();
         damages.extend([Vec::new(), written[..written.len() / 2].to_vec()]);
         for damaged in damages {

@@ -142,7 +142,6 @@ fn cause(error: &reqwest::Error, url: &Url) -> String {
         return "context deadline exceeded".to_owned();
     }
     let mut source = error.source();
-    let mut last = error.to_string();
     while let Some(inner) = source {
         if let Some(io) = inner.downcast_ref::<std::io::Error>()
             && io.kind() == std::io::ErrorKind::ConnectionRefused
@@ -151,10 +150,9 @@ fn cause(error: &reqwest::Error, url: &Url) -> String {
             let port = url.port_or_known_default().unwrap_or(443);
             return format!("dial tcp {host}:{port}: connect: connection refused");
         }
-        last = inner.to_string();
         source = inner.source();
     }
-    last
+    longboat_tls::innermost(error)
 }
 
 /// Rewrites an HTTP error in the words of client-go.

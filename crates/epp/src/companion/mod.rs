@@ -164,8 +164,9 @@ pub(crate) async fn read<E: From<AnswerError>>(
     limit: usize,
     mut hold: impl FnMut(usize) -> Result<(), E>,
 ) -> Result<BytesMut, E> {
-    let unreachable =
-        |error: &dyn std::error::Error| E::from(AnswerError::Unreachable(longboat_tls::chain(error)));
+    let unreachable = |error: &(dyn std::error::Error + 'static)| {
+        E::from(AnswerError::Unreachable(longboat_tls::chain(error)))
+    };
     let response = asked.await.map_err(|error| unreachable(&error))?;
     if !response.status().is_success() {
         return Err(AnswerError::Status(response.status().as_u16()).into());

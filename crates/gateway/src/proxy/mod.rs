@@ -25,7 +25,7 @@ use hyper::body::Incoming;
 use longboat_accept::{Budget, Guard};
 use longboat_epp::host::LocalPickers;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
     activator::QueueEntry,
@@ -81,6 +81,8 @@ pub(crate) struct Proxy {
     /// The socket of local mode's own Gateway, which also answers requests that no route matches.
     front: Option<SocketAddr>,
     pub(crate) metrics: Metrics,
+    /// Upgraded connections, which hyper does not know any more.
+    pub(crate) upgraded: TaskTracker,
     /// Ends upgraded connections.
     shutdown: CancellationToken,
 }
@@ -117,6 +119,7 @@ impl Proxy {
             heads: Budget::new(MAX_HEADS_BYTES),
             front,
             metrics: Metrics::create(),
+            upgraded: TaskTracker::new(),
             shutdown,
         }
     }
@@ -270,8 +273,9 @@ impl Proxy {
         let mut response = self.route(head, upload, routed, deadline).await;
         headers::for_client(&mut response);
         found.rule.filters.response.apply(response.headers_mut());
-        let switch =
-            |upgrade: Upgrade| upgrade.connect(&mut response, &arrival.switch, self.shutdown.clone());
+        let switch = |upgrade: Upgrade| {
+            upgrade.connect(&mut response, &arrival.switch, &self.upgraded, self.shutdown.clone())
+        };
         if upgrade.is_some_and(switch) {
             return response;
         }

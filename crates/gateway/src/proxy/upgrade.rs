@@ -10,7 +10,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use longboat_accept::ProtocolSwitch;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_util::{io::InspectReader, sync::CancellationToken};
+use tokio_util::{io::InspectReader, sync::CancellationToken, task::TaskTracker};
 
 use super::{body::ProxyBody, deadline::BACK_END_IDLE_TIMEOUT};
 
@@ -70,12 +70,13 @@ impl Upgrade {
         headers.insert(header::UPGRADE, self.protocol.clone());
     }
 
-    /// If the back end changes the protocol, connects both sides until they close, are silent for long, or `shutdown`. Returns whether it
-    /// does.
+    /// If the back end changes the protocol, connects both sides until they close, are silent for long, or `shutdown`, as a task of
+    /// `connections`. Returns whether it does.
     pub(super) fn connect(
         self,
         response: &mut Response<ProxyBody>,
         switch: &ProtocolSwitch,
+        connections: &TaskTracker,
         shutdown: CancellationToken,
     ) -> bool {
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
@@ -84,8 +85,7 @@ impl Upgrade {
         let Some(server) = response.extensions_mut().remove::<OnUpgrade>() else { return false };
         self.ask(response.headers_mut());
         switch.switch();
-        // The task ends with the connections or the gateway, so nobody needs to wait for it.
-        tokio::spawn(shutdown.run_until_cancelled_owned(async move {
+        connections.spawn(shutdown.run_until_cancelled_owned(async move {
             let (Ok(client), Ok(server)) = (self.client.await, server.await) else { return };
             if let Err(error) = copy(TokioIo::new(client), TokioIo::new(server)).await {
                 tracing::debug!(%error, "An upgraded connection ended early.");

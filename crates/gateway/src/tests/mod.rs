@@ -4,6 +4,7 @@ mod activation;
 mod api_keys;
 mod client_certificates;
 mod corpus;
+mod draining;
 mod listeners;
 mod protocols;
 mod statuses;

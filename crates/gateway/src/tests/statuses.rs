@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{ports::Ports, report::report, resolved::Resolved, route::RouteParser};
 
-async fn create(client: &Client, object: Value) {
+pub(super) async fn create(client: &Client, object: Value) {
     let (group, version) = object["apiVersion"].as_str().unwrap().split_once('/').unwrap_or(("", "v1"));
     let kind = GroupVersionKind::gvk(group, version, object["kind"].as_str().unwrap());
     let resource = ApiResource::from_gvk(&kind);

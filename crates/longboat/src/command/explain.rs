@@ -97,7 +97,7 @@ fn print(answers: &[Explanation], format: OutputFormat) -> anyhow::Result<()> {
         if number > 0 {
             printer::line("");
         }
-        printer::piece(&answer.to_text());
+        printer::lines(&answer.to_text());
     }
     Ok(())
 }

@@ -52,7 +52,9 @@ pub(crate) fn run(args: &RenderArgs) -> anyhow::Result<bool> {
             Format::Yaml => {
                 printer::piece(&render::to_yaml(&values));
             }
-            Format::Json => printer::line(&render::to_json(&values)),
+            Format::Json => {
+                printer::piece(&format!("{}\n", render::to_json(&values)));
+            }
         }
         return Ok(complete);
     }
@@ -68,7 +70,7 @@ pub(crate) fn run(args: &RenderArgs) -> anyhow::Result<bool> {
             let objects =
                 services.iter().zip(all).filter_map(|(s, r)| reported(s, r, &mut complete)).flatten();
             let values: Vec<Value> = objects.map(|object| object.value).collect();
-            printer::line(&render::to_json(&values));
+            printer::piece(&format!("{}\n", render::to_json(&values)));
         }
     }
     Ok(complete)

@@ -53,7 +53,7 @@ pub(crate) async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
         }
         OutputFormat::Text if names.is_empty() => printer::note(&nothing(&scope)),
         OutputFormat::Text => {
-            printer::piece(&tree::text(&lines::all(&seen, &found, environment)));
+            printer::lines(&tree::text(&lines::all(&seen, &found, environment)));
         }
     }
     if !missing.is_empty() {

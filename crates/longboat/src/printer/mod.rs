@@ -3,6 +3,7 @@
 //! At the bottom of a terminal there may be a picture, which is redrawn when it changes. Other output goes above it.
 
 mod picture;
+mod visible;
 
 use std::{
     fmt::{Display, Write as _},
@@ -17,7 +18,10 @@ use serde::Serialize;
 use serde_json::json;
 
 use self::picture::Picture;
-pub(crate) use self::picture::{Row, Size};
+pub(crate) use self::{
+    picture::{Row, Size},
+    visible::one_line,
+};
 use crate::cli::output::OutputFormat;
 
 /// The picture at the bottom of the terminal.
@@ -26,12 +30,23 @@ static PICTURE: Mutex<Option<(Stream, Picture)>> = Mutex::new(None);
 /// The first data that could not be written to stdout, as to a full disk.
 static LOST: Mutex<Option<io::Error>> = Mutex::new(None);
 
-/// Writes one line of data to stdout.
+/// Writes one line for the user to stdout.
 pub(crate) fn line(text: &str) {
-    above(|| _ = piece(&format!("{text}\n")));
+    above(|| _ = piece(&format!("{}\n", visible::styled(text))));
 }
 
-/// Writes a piece of data to stdout and flushes it. Returns whether the reader is still there.
+/// Writes lines for the user to stdout.
+pub(crate) fn lines(text: &str) {
+    piece(&visible::styled(text));
+}
+
+/// Writes a piece of a model's answer to stdout: as it is for a program, and without codes for a terminal. Returns whether the reader is
+/// still there.
+pub(crate) fn answer(text: &str) -> bool {
+    if io::stdout().is_terminal() { piece(&visible::answer(text)) } else { piece(text) }
+}
+
+/// Writes a piece of data to stdout, unchanged, and flushes it. Returns whether the reader is still there.
 pub(crate) fn piece(text: &str) -> bool {
     let mut out = anstream::stdout().lock();
     is_written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
@@ -64,7 +79,9 @@ pub(crate) fn check() -> anyhow::Result<()> {
 pub(crate) fn data(value: &impl Serialize, format: OutputFormat) -> anyhow::Result<()> {
     match format {
         OutputFormat::Yaml => _ = piece(&serde_saphyr::to_string(value)?),
-        OutputFormat::Json | OutputFormat::Text => line(&serde_json::to_string_pretty(value)?),
+        OutputFormat::Json | OutputFormat::Text => {
+            _ = piece(&format!("{}\n", serde_json::to_string_pretty(value)?));
+        }
     }
     Ok(())
 }
@@ -82,7 +99,7 @@ pub(crate) fn output(
     if format != OutputFormat::Text {
         return data(value, format);
     }
-    piece(&text());
+    lines(&text());
     Ok(())
 }
 
@@ -98,6 +115,10 @@ pub(crate) fn labelled(label: &str, text: impl Display) {
 
 /// Writes one line for the user to stderr.
 pub(crate) fn note(text: &str) {
+    unchanged(&visible::styled(text));
+}
+
+fn unchanged(text: &str) {
     above(|| {
         let mut out = anstream::stderr().lock();
         let _ = writeln!(out, "{text}");
@@ -176,9 +197,12 @@ impl Write for LogLine {
 impl Drop for LogLine {
     fn drop(&mut self) {
         let text = String::from_utf8_lossy(&self.0);
-        if !text.is_empty() {
-            note(text.trim_end_matches('\n'));
+        let text = text.trim_end_matches('\n');
+        if text.is_empty() {
+            return;
         }
+        // A line may be JSON for a program.
+        if io::stderr().is_terminal() { note(text) } else { unchanged(text) }
     }
 }
 
@@ -209,10 +233,10 @@ fn causes(error: &anyhow::Error) -> Vec<String> {
     for cause in error.chain() {
         let boxed = || cause.downcast_ref::<Box<kube::Error>>().map(AsRef::as_ref);
         if let Some(error) = cause.downcast_ref::<kube::Error>().or_else(boxed) {
-            all.push(reader::sentence(error));
+            all.push(visible::message(&reader::sentence(error)).into_owned());
             break;
         }
-        all.push(cause.to_string());
+        all.push(visible::message(&cause.to_string()).into_owned());
     }
     all
 }
@@ -254,5 +278,9 @@ mod tests {
         let expected = "error: cannot look\n  caused by: pods is forbidden";
         assert_eq!(plain(anyhow::Error::new(answer()).context("cannot look")), expected);
         assert_eq!(plain(anyhow::Error::new(Box::new(answer())).context("cannot look")), expected);
+        assert_eq!(
+            plain(anyhow::anyhow!("no \u{1b}[2J\u{1b}[31mname")),
+            r"error: no \u{1b}[2J\u{1b}[31mname"
+        );
     }
 }

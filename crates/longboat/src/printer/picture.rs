@@ -5,6 +5,8 @@ use std::fmt::Write;
 use owo_colors::{OwoColorize, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use super::visible::steers;
+
 /// The size of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size {
@@ -42,9 +44,9 @@ impl Row {
         row
     }
 
-    /// Adds a piece of text. Replaces control characters, which would move the cursor, by spaces.
+    /// Adds a piece of text. Replaces what would move the cursor or turn the row by spaces.
     pub(crate) fn push(&mut self, text: &str, style: Style) {
-        let text = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let text = text.chars().map(|c| if c.is_control() || steers(c) { ' ' } else { c }).collect();
         self.0.push((text, style));
     }
 
@@ -142,7 +144,7 @@ mod tests {
         assert_eq!(Row::plain("abc").clipped(2), "a…");
         assert_eq!(Row::plain("abc").clipped(3), "abc");
         assert_eq!(Row::plain("鯨鯨").clipped(3), "鯨…");
-        assert_eq!(Row::plain("a\u{1b}[2Jb\nc").clipped(99), "a [2Jb c");
+        assert_eq!(Row::plain("a\u{1b}[2Jb\nc\u{202e}d").clipped(99), "a [2Jb c d");
         let mut two = Row::plain("ab");
         two.push("cd", Style::new());
         assert_eq!(two.clipped(3), "ab…");

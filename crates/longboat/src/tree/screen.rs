@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 use owo_colors::{OwoColorize, Style};
 
 use super::{CLUSTER, Line, Mark, Time, age};
-use crate::printer::{self, Row, Stream};
+use crate::printer::{self, Row, Stream, one_line};
 
 /// Shows successive states of the tree.
 #[derive(Debug)]
@@ -50,7 +50,8 @@ impl Screen {
         }
         let mut text = String::new();
         for line in lines.iter().filter(|line| self.said.get(&line.subject) != Some(&line.text)) {
-            let _ = writeln!(text, "{}: {}", line.subject, line.text.style(style(line.mark)));
+            let (subject, said) = (one_line(&line.subject), one_line(&line.text));
+            let _ = writeln!(text, "{subject}: {}", said.style(style(line.mark)));
         }
         // A condition that is no longer listed needs no message, but a deleted object does.
         let is_object = |subject: &str| match subject.split_once(' ') {
@@ -59,7 +60,7 @@ impl Screen {
         };
         for subject in self.said.keys().filter(|subject| is_object(subject)) {
             if lines.iter().all(|line| line.subject != *subject) {
-                let _ = writeln!(text, "{subject}: gone");
+                let _ = writeln!(text, "{}: gone", one_line(subject));
             }
         }
         if !text.is_empty() {

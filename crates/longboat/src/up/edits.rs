@@ -4,6 +4,7 @@ use std::{
     collections::BTreeSet,
     convert::Infallible,
     fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -23,8 +24,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The most files that are looked at.
 const MAX_FILES: usize = 10_000;
 
-/// When and how large a file was.
-type FileState = (PathBuf, Option<(SystemTime, u64)>);
+/// Which file it was, when and how large. Package managers give all files the same time, and replace a link to them.
+type FileState = (PathBuf, Option<(u64, SystemTime, u64)>);
 
 /// The manifests of `up`, and what of them was applied.
 pub(crate) struct Edits {
@@ -45,6 +46,7 @@ impl Edits {
         if args.files().iter().any(|input| input.as_os_str() == "-") {
             anyhow::bail!("--watch follows files, and `-` is standard input: pass a file or a folder");
         }
+        check(&args.files())?;
         let seen = states(&args.files());
         Ok(Self { args, seen, applied: Some(Vec::new()), is_refused: false })
     }
@@ -85,6 +87,7 @@ impl Edits {
 
     async fn apply(&mut self, local: &Local, names: &Mutex<Vec<Key>>) -> anyhow::Result<()> {
         let inputs = self.args.files();
+        check(&inputs)?;
         let documents = tokio::task::spawn_blocking(move || input::accepted_documents(&inputs, true, "")).await??;
         let objects =
             |documents: &[Document]| documents.iter().map(|one| one.object.clone()).collect::<Vec<_>>();
@@ -173,7 +176,19 @@ fn states(inputs: &[PathBuf]) -> Vec<FileState> {
 
 fn state(file: &Path) -> Option<(SystemTime, u64)> {
     let metadata = fs::metadata(file).ok()?;
-    Some((metadata.modified().ok()?, metadata.len()))
+    Some((metadata.ino(), metadata.modified().ok()?, metadata.len()))
+}
+
+/// Checks that each input can be read again and again: opening a pipe would wait for its writer, and no edit would be seen meanwhile.
+fn check(inputs: &[PathBuf]) -> anyhow::Result<()> {
+    let is_other =
+        |input: &&PathBuf| fs::metadata(input).is_ok_and(|found| !found.is_file() && !found.is_dir());
+    match inputs.iter().find(is_other) {
+        Some(input) => {
+            anyhow::bail!("`{}` is neither a file nor a folder: --watch cannot follow it", input.display())
+        }
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -200,6 +215,30 @@ mod tests {
         is_new("a file that did not exist");
         fs::remove_file(&file).unwrap();
         is_new("a file that is gone");
+        let same = [folder.path().join("1"), folder.path().join("2")];
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+        for target in &same {
+            fs::write(target, "abc").unwrap();
+            fs::File::options().append(true).open(target).unwrap().set_modified(time).unwrap();
+        }
+        std::os::unix::fs::symlink(&same[0], &file).unwrap();
+        is_new("a link");
+        fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink(&same[1], &file).unwrap();
+        is_new("a link to another file");
         assert_eq!(states(&inputs), states(&inputs));
+    }
+
+    #[test]
+    fn a_pipe_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("a.yaml");
+        assert!(check(&[folder.path().to_owned(), pipe.clone()]).is_ok());
+        let fifo = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        let message = check(std::slice::from_ref(&pipe)).unwrap_err().to_string();
+        let expected =
+            format!("`{}` is neither a file nor a folder: --watch cannot follow it", pipe.display());
+        assert_eq!(message, expected);
     }
 }

@@ -90,7 +90,7 @@ pub(crate) async fn stream(service: &Service, mut body: Value, answer: &mut Answ
             let first = *answer.time_to_first_token.get_or_insert_with(|| begin.elapsed());
             answer.streaming = begin.elapsed().saturating_sub(first);
             answer.text.push_str(piece);
-            if !printer::piece(piece) {
+            if !printer::answer(piece) {
                 return Ok(false);
             }
         }
