@@ -16,7 +16,8 @@ use longboat_offline::{
     render::{self, Note, Severity},
     scene::{ObservedCluster, Scene},
     validate::{
-        Finding, INFERENCE_SERVICE, NOT_CHECKED, PICKER_CONFIG, Severity as Gravity, picker_findings, shortened, validate,
+        Finding, INFERENCE_SERVICE, NOT_CHECKED, PICKER_CONFIG, Severity as Gravity, picker_findings,
+        shortened, validate,
     },
 };
 use owo_colors::OwoColorize;

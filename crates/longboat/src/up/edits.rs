@@ -88,7 +88,8 @@ impl Edits {
     async fn apply(&mut self, local: &Local, names: &Mutex<Vec<Key>>) -> anyhow::Result<()> {
         let inputs = self.args.files();
         check(&inputs)?;
-        let documents = tokio::task::spawn_blocking(move || input::accepted_documents(&inputs, true, "")).await??;
+        let documents =
+            tokio::task::spawn_blocking(move || input::accepted_documents(&inputs, true, "")).await??;
         let objects =
             |documents: &[Document]| documents.iter().map(|one| one.object.clone()).collect::<Vec<_>>();
         if self.applied.as_deref().is_some_and(|applied| objects(applied) == objects(&documents)) {
