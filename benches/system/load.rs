@@ -42,7 +42,7 @@ impl Load {
     }
 
     /// Sends one request.
-    pub(crate) async fn once(&self) -> anyhow::Result<()> {
+    pub(crate) async fn record_once(&self) -> anyhow::Result<()> {
         ensure!(self.request(0).await.is_some(), "a request failed");
         Ok(())
     }

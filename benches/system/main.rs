@@ -80,7 +80,7 @@ async fn memory() -> anyhow::Result<()> {
     let world = UpProcess::start("examples/single-node/service.yaml").await?;
     let load = Load::new(vec![world.url.clone()], &world.model);
     for _ in 0..10 {
-        load.once().await?;
+        load.record_once().await?;
     }
     let tree = Tree::of(world.pid())?;
     println!(

@@ -112,14 +112,14 @@ impl<S> FramingStream<S> {
 
     /// Sets the limit for servers that allow longer heads than hyper does by default. `bytes` is the size of hyper's buffer.
     #[must_use]
-    pub fn heads_up_to(mut self, bytes: usize) -> Self {
+    pub fn with_head_limit(mut self, bytes: usize) -> Self {
         self.longest = bytes;
         self
     }
 
     /// Counts long heads against this budget until they are complete. If there is no room, the connection fails.
     #[must_use]
-    pub fn heads_within(mut self, budget: &Arc<Budget>) -> Self {
+    pub fn with_head_budget(mut self, budget: &Arc<Budget>) -> Self {
         self.reservation = budget.hold(0);
         self
     }
@@ -372,7 +372,7 @@ mod tests {
 
     #[test]
     fn a_head_that_is_too_long_to_be_looked_at_is_marked() {
-        let mut framed = FramingStream::new(()).heads_up_to(30);
+        let mut framed = FramingStream::new(()).with_head_limit(30);
         let (head, rest) =
             ("GET / HTTP/1.1\r\nA: 123456789012345\r\n", "Content-Length: 1\r\nTransfer-Encoding: x\r\n\r\n");
         framed.take([head, rest].concat().as_bytes());
@@ -387,7 +387,7 @@ mod tests {
         let begun = format!("GET / HTTP/1.1\r\nA: {}", "x".repeat(40_000));
         let head = async |sent: &str| {
             let sent = sent.as_bytes().to_vec();
-            let mut stream = FramingStream::new(io::Cursor::new(sent)).heads_within(&budget);
+            let mut stream = FramingStream::new(io::Cursor::new(sent)).with_head_budget(&budget);
             stream.read_to_end(&mut Vec::new()).await.map(|_| stream)
         };
         let first = head(&begun).await.unwrap();

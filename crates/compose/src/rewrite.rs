@@ -70,7 +70,7 @@ pub(crate) fn route(spec: &mut LLMInferenceServiceSpec, service: &str) {
 /// Adds the managed route's backend to rules without a backend. A user's rules replace those of the preset as a whole, and
 /// without a backend every request would get an error response.
 fn lead_to_pool(route: &mut HTTPRouteSpec, service: &str) {
-    for rule in route.rules.iter_mut().filter(|rule| rule.leads_nowhere()) {
+    for rule in route.rules.iter_mut().filter(|rule| rule.has_no_destination()) {
         rule.backend_refs.push(HTTPBackendRef {
             backend: BackendObjectReference {
                 group: Some(groups::POOL.to_owned()),

@@ -12,7 +12,7 @@ use crate::{
     config_users::enqueue_used,
     context::Context,
     observe,
-    watch::kinds::{Effect, WatchedKind, related},
+    watch::kinds::{Effect, WatchedKind, related_service},
 };
 
 /// Stores the response to our own status write. The response contains everything that others have changed by then. The watch
@@ -100,7 +100,7 @@ pub(crate) fn announce<K: WatchedKind>(context: &Context, change: &Change<'_, K>
 
 /// Enqueues the services that depend on an object that cannot be decoded, and the service that its metadata names.
 pub(crate) fn announce_unreadable<K: WatchedKind>(context: &Context, key: &Key, metadata: &ObjectMeta) {
-    if let Some(service) = related(metadata) {
+    if let Some(service) = related_service(metadata) {
         context.services.add(service);
     }
     context.enqueue_dependents(context.index.record([key.clone().of_kind(<K as WatchedKind>::KIND)]));

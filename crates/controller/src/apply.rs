@@ -146,7 +146,7 @@ fn issue(
 ) -> Result<(), Failure> {
     for mut request in certificates {
         let Some(secret) = secrets.iter_mut().find(|secret| request.is_for(secret)) else { continue };
-        request.cover(services);
+        request.add_addresses(services);
         let leaf = LeafRequest {
             common_name: request.organization.to_owned(),
             organization: request.organization.to_owned(),

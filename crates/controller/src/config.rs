@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use longboat_api::{
-    conditions::{Conditions, groom, types},
+    conditions::{Conditions, set_transition_times, types},
     names,
     reasons::{condition, event},
     v1alpha2::{LLMInferenceServiceConfig, ServiceReference},
@@ -80,7 +80,7 @@ async fn publish(
         }
     }
     conditions.mark_true(types::READY);
-    groom(&mut status.conditions, &before.conditions, now);
+    set_transition_times(&mut status.conditions, &before.conditions, now);
     status.referenced_by = if preset { Vec::new() } else { users.to_vec() };
     status.observed_generation = config.metadata.generation.unwrap_or_default();
     if config.status.as_ref() == Some(&status) {

@@ -166,7 +166,7 @@ async fn write(client: &Client, note: &EventRequest, counts: &mut HashMap<String
     let count = counts.get(&place).map(|count| count + 1);
     let mut pause = PAUSES[0];
     for attempt in 1..=ATTEMPTS {
-        let error = match attempt_to_write(&api, note, &name, count, attempt > 1).await {
+        let error = match try_write(&api, note, &name, count, attempt > 1).await {
             Ok(count) => {
                 counts.insert(place, count);
                 return;
@@ -186,7 +186,7 @@ async fn write(client: &Client, note: &EventRequest, counts: &mut HashMap<String
 
 /// Updates the count of an event if `count` is known, and creates the event otherwise. Returns how often the event has
 /// happened.
-async fn attempt_to_write(
+async fn try_write(
     api: &Api<Event>,
     note: &EventRequest,
     name: &str,

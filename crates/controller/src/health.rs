@@ -102,7 +102,7 @@ pub(crate) async fn serve(
 /// Names a reconcile that is stuck, if there is one.
 ///
 /// While the API server is unreachable, requests fail and reconciles are retried, so no reconcile is stuck.
-fn stuck<K: Clone + Eq + Hash + fmt::Display>(queue: &Queue<K>) -> Option<String> {
+fn stuck_reconcile<K: Clone + Eq + Hash + fmt::Display>(queue: &Queue<K>) -> Option<String> {
     let (key, running) = queue.longest()?;
     if running < MAX_RECONCILE_DURATION {
         return None;
@@ -121,10 +121,12 @@ fn answer(
         "/healthz" | "/readyz" if !matches!(*request.method(), Method::GET | Method::HEAD) => {
             (StatusCode::METHOD_NOT_ALLOWED, "expected GET\n".to_owned())
         }
-        "/healthz" => match stuck(&context.services).or_else(|| stuck(&context.configs)) {
-            None => (StatusCode::OK, "ok".to_owned()),
-            Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
-        },
+        "/healthz" => {
+            match stuck_reconcile(&context.services).or_else(|| stuck_reconcile(&context.configs)) {
+                None => (StatusCode::OK, "ok".to_owned()),
+                Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
+            }
+        }
         "/readyz" if ending => (StatusCode::SERVICE_UNAVAILABLE, "[-]shutting down\n".to_owned()),
         "/readyz" => match readiness.report() {
             (true, _) if request.uri().query().is_none() => (StatusCode::OK, "ok".to_owned()),
@@ -151,14 +153,14 @@ mod tests {
         let queue = Queue::new(Metrics::new().queue(Worker::Services));
         queue.add("ns/llm");
         tokio::time::advance(MAX_RECONCILE_DURATION).await;
-        assert_eq!(stuck(&queue), None, "nobody works on it, a follower for instance");
+        assert_eq!(stuck_reconcile(&queue), None, "nobody works on it, a follower for instance");
         let key = queue.next().await;
         tokio::time::advance(MAX_RECONCILE_DURATION / 2).await;
-        assert_eq!(stuck(&queue), None);
+        assert_eq!(stuck_reconcile(&queue), None);
         tokio::time::advance(MAX_RECONCILE_DURATION / 2).await;
-        assert!(stuck(&queue).is_some_and(|why| why.contains("30 minutes")));
+        assert!(stuck_reconcile(&queue).is_some_and(|why| why.contains("30 minutes")));
         queue.done(key, ReconcileOutcome::Failed, 0.0);
-        assert_eq!(stuck(&queue), None);
+        assert_eq!(stuck_reconcile(&queue), None);
     }
 
     #[test]

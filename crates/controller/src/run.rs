@@ -145,12 +145,12 @@ async fn lead(
     let result = tokio::select! {
         biased;
         lost = candidate.keep() => {
-            context.metrics.leads(false);
+            context.metrics.set_leading(false);
             return Err(Error::LeaseLost { lease: CONTROLLER_LEASE, why: lost.to_string() });
         }
         result = work_all(context, stop) => result,
     };
-    context.metrics.leads(false);
+    context.metrics.set_leading(false);
     candidate.release().await;
     result
 }
@@ -194,7 +194,7 @@ async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<()
     tracing::info!("Reconciling starts.");
     context.metrics.workers(Worker::Services, context.args.workers);
     context.metrics.workers(Worker::Configs, 1);
-    context.metrics.leads(true);
+    context.metrics.set_leading(true);
     context.services.start();
     context.configs.start();
     let mut workers = JoinSet::new();

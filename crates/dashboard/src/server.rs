@@ -25,8 +25,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Cluster, Reach, Simulation, answer::Problem, assets, chat, cluster::parse_key, feed, guard::Guard,
-    objects, page::Page, picker,
+    Cluster, Reach, Simulation, answer::Problem, assets, chat, cluster::parse_key, guard::Guard, objects,
+    page::Page, picker, stream_feed,
 };
 
 /// The most connections. A browser opens six for a page.
@@ -180,7 +180,7 @@ impl QueryParameters {
     }
 }
 
-async fn feed(State(page): State<Arc<Page>>, Query(asked): Question) -> Result<Response, Problem> {
+async fn stream_feed(State(page): State<Arc<Page>>, Query(asked): Question) -> Result<Response, Problem> {
     let service = asked.named()?;
     let permit = page.stream()?;
     Ok(feed::answer(page, service, permit))

@@ -47,7 +47,7 @@ const LASTING: [&str; 10] = [
 
 impl Finding {
     /// Whether the problem stays until somebody changes something.
-    pub fn is_lasting(&self) -> bool {
+    pub fn is_permanent(&self) -> bool {
         LASTING.contains(&self.fault)
     }
 }
@@ -74,11 +74,11 @@ impl Cause {
         self
     }
 
-    pub(crate) fn breaks(self, object: impl Into<String>) -> Finding {
+    pub(crate) fn broken(self, object: impl Into<String>) -> Finding {
         self.of(Severity::Broken, object)
     }
 
-    pub(crate) fn threatens(self, object: impl Into<String>) -> Finding {
+    pub(crate) fn warning_about(self, object: impl Into<String>) -> Finding {
         self.of(Severity::Warning, object)
     }
 

@@ -66,13 +66,13 @@ impl Batch {
     }
 
     /// Whether no blocks are kept for other engines.
-    pub(crate) fn keeps_nothing(&self) -> bool {
+    pub(crate) fn has_no_kept_blocks(&self) -> bool {
         self.shelf.is_empty()
     }
 
     /// Releases the blocks that no other engine needs any more. Returns the number of prompts that were not fetched in time.
     pub(crate) fn release_expired(&mut self) -> usize {
-        let (unwanted, expired) = self.shelf.unwanted(Instant::now());
+        let (unwanted, expired) = self.shelf.take_releasable(Instant::now());
         // The last block first: the block that is free for the longest time is taken first, and the beginning of a prompt
         // is shared most often.
         for block in unwanted.into_iter().rev() {

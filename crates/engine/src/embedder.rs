@@ -119,7 +119,7 @@ impl Embedder {
 }
 
 /// Reads whether vectors can be shortened, and to which lengths, from the fields that vLLM reads in `config.json`.
-fn cuts(weights: &Weights, width: usize) -> Vectors {
+fn shortened_lengths(weights: &Weights, width: usize) -> Vectors {
     let mut vectors = Vectors { width, are_normalised: false, can_be_cut: false, lengths: Vec::new() };
     if let Weights::Safetensors(files) = weights {
         let lengths = files.config()["matryoshka_dimensions"].as_array();

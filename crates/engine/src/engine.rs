@@ -391,7 +391,7 @@ impl Model for Engine {
     }
 
     fn adapters(&self) -> Vec<AdapterCard> {
-        self.adapters.as_ref().map(|adapters| adapters.cards()).unwrap_or_default()
+        self.adapters.as_ref().map(|adapters| adapters.model_cards()).unwrap_or_default()
     }
 
     fn lends_adapters(&self) -> bool {

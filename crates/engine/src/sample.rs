@@ -102,7 +102,7 @@ impl Sampler {
                 let normal = normaliser(&weights);
                 (
                     normal,
-                    likeliest(&weights, count)
+                    top_tokens(&weights, count)
                         .into_iter()
                         .map(|(token, weight)| (token, weight - normal))
                         .collect(),
@@ -205,7 +205,7 @@ fn first(weights: &[f32]) -> u32 {
     best.map_or(0, |(token, _)| token)
 }
 
-fn likeliest(weights: &[f32], count: usize) -> Vec<(u32, f64)> {
+fn top_tokens(weights: &[f32], count: usize) -> Vec<(u32, f64)> {
     if count == 0 {
         return Vec::new();
     }

@@ -47,7 +47,7 @@ impl Worker {
                 self.publish_cache_usage();
                 // Nothing wakes this thread when another engine has fetched its blocks or has given up, so it looks from
                 // time to time.
-                let next = if self.batch.keeps_nothing() {
+                let next = if self.batch.has_no_kept_blocks() {
                     inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
                 } else {
                     inbox.recv_timeout(SHELF_POLL_INTERVAL)

@@ -80,7 +80,7 @@ impl PoolPicker {
             parsers,
             propagate_priority: config.propagates_priority(),
             max_bodies: args.max_request_bytes_in_flight,
-            settling: settling(&flow.detector, &args),
+            settling: saturation_delay(&flow.detector, &args),
             flow,
         };
         let tokenizer = scheduler.tokenizer().cloned();
@@ -299,7 +299,7 @@ fn is_of_pod(tokenizer: &TokenizerSettings) -> bool {
 
 /// The time until the saturation shows that a request has ended. A load that the picker counts itself changes at once. A
 /// scraped load changes after the engine has freed its memory and was scraped again.
-fn settling(detector: &flow::Detector, args: &Args) -> Duration {
+fn saturation_delay(detector: &flow::Detector, args: &Args) -> Duration {
     if detector.leaves().any(|leaf| matches!(leaf, flow::Detector::Utilization { .. })) {
         args.refresh_metrics_interval + args.metrics_staleness_threshold + Duration::from_millis(250)
     } else {

@@ -64,7 +64,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
     longboat_tls::install_default_provider();
     longboat_telemetry::logging::init(&args.log_options(), None);
     if args.gateway_picks && needs_pod(&args).is_none() {
-        return stand_by(args, shutdown).await;
+        return run_standby(args, shutdown).await;
     }
     let mut server = Server::bind(args).await?;
     server.threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MAX_THREADS));
@@ -77,7 +77,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
 
 /// Leaves the picking to the gateway, which answers on the ports of this pod. A configuration that does not load ends the process
 /// here, as it would end a picker.
-async fn stand_by(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
+async fn run_standby(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
     let pool = args.pool_name.clone();
     PoolPicker::load(args).await?;
     tracing::info!(pool, "The gateway picks in its own process, so this process only keeps the pod running.");

@@ -71,7 +71,7 @@ impl Connections {
     }
 
     /// Allows more connections while all of them are slow. Never returns.
-    pub(crate) async fn widen(&self, counters: &Counters) -> Infallible {
+    pub(crate) async fn allow_more_connections(&self, counters: &Counters) -> Infallible {
         let mut before = counters.received.load(Relaxed);
         for open in INITIAL_CONNECTIONS.min(self.limit)..self.limit {
             let rate = if open < self.soft_limit { FAST_RATE } else { SLOW_RATE };
@@ -107,7 +107,7 @@ mod tests {
             }
         };
         tokio::select! {
-            never = connections.widen(&counters) => match never {},
+            never = connections.allow_more_connections(&counters) => match never {},
             () = arrive => connections.free.available_permits(),
         }
     }

@@ -193,7 +193,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 impl Hasher {
     /// Starts the computation of a digest of the same kind for a content of `size` bytes.
-    pub(crate) fn like(digest: &Digest, size: u64) -> Self {
+    pub(crate) fn same_kind(digest: &Digest, size: u64) -> Self {
         let algorithm = digest.algorithm;
         let Some(part) = digest.part else { return Self::new(algorithm, size) };
         let hasher = || Self::new(algorithm, size);
@@ -299,7 +299,7 @@ mod tests {
                     .collect();
                 let expected = Digest::of(algorithm, &inner).of_parts(part as u64);
                 for piece in [1, 4, 10] {
-                    let mut hasher = Hasher::like(&expected, 10);
+                    let mut hasher = Hasher::same_kind(&expected, 10);
                     bytes.chunks(piece).for_each(|piece| hasher.update(piece));
                     assert_eq!(hasher.finish(), expected, "{algorithm:?} {part} {piece}");
                 }

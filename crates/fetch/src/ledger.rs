@@ -90,7 +90,7 @@ impl Ledger {
     }
 
     /// Calls `show` for each complete file, in the order of completion.
-    pub(crate) fn each_done(
+    pub(crate) fn for_each_complete(
         &self,
         mut show: impl FnMut(FileRecord) -> Result<(), FetchError>,
     ) -> Result<(), FetchError> {

@@ -26,13 +26,13 @@ use crate::{
 pub(crate) fn path_of(source: &Address, settings: &Settings) -> Result<Option<PathBuf>, FetchError> {
     match named_path(source)? {
         Some(path) => Ok(Some(path)),
-        None => namesake(source, settings),
+        None => find_hub_model(source, settings),
     }
 }
 
 /// Finds the model of the hub `OWNER/NAME` in the folder `LONGBOAT_MODELS`: the folder `NAME`, or the only file `NAME.gguf`,
 /// `NAME.QUANTISATION.gguf` or `NAME-QUANTISATION.gguf` that the patterns select.
-fn namesake(source: &Address, settings: &Settings) -> Result<Option<PathBuf>, FetchError> {
+fn find_hub_model(source: &Address, settings: &Settings) -> Result<Option<PathBuf>, FetchError> {
     let (Some(folder), Ok((repository, _))) = (settings.get(MODELS_VARIABLE), source.hub_model()) else {
         return Ok(None);
     };

@@ -166,7 +166,7 @@ impl FileWriter {
             };
             let Some(digest) = self.digest.get().copied().flatten() else { return Ok(None) };
             let Some(size) = self.size.get().copied().or(ended.then_some(prefix)) else { return Ok(None) };
-            let hasher = hasher.get_or_insert_with(|| Hasher::like(&digest, size));
+            let hasher = hasher.get_or_insert_with(|| Hasher::same_kind(&digest, size));
             buffer.resize(usize::try_from(size).unwrap_or(READ_BUFFER).min(READ_BUFFER), 0);
             while at < prefix {
                 let want = usize::try_from(prefix - at).unwrap_or(usize::MAX).min(buffer.len());

@@ -4,7 +4,7 @@ use longboat_api::foreign::reference::SecretObjectReference;
 use longboat_key::{Key, Name, Namespace};
 use longboat_tls::{KeyPair, ServerCertificate};
 
-use crate::{RoutingInputs, grants::Referrer, observed::is_of, problem::Problem};
+use crate::{RoutingInputs, grants::Referrer, observed::has_key, problem::Problem};
 
 /// The reason for certificates that are missing or unreadable.
 pub(crate) const INVALID: &str = "InvalidCertificateRef";
@@ -57,7 +57,7 @@ pub(crate) fn pair(
     let invalid = |message| Problem { reason: INVALID, message };
     let key =
         permitted(observed, referrer, reference, "Secret").map_err(|error| error.with_reason(INVALID))?;
-    let secret = observed.secrets.iter().find(|secret| is_of(&secret.metadata, &key));
+    let secret = observed.secrets.iter().find(|secret| has_key(&secret.metadata, &key));
     let secret =
         secret.ok_or_else(|| invalid(format!("there is no Secret {key} of type kubernetes.io/tls")))?;
     let text = |name: &str| {
@@ -80,7 +80,7 @@ pub(crate) fn authority(
     let invalid = |message| Problem { reason: INVALID_CA, message };
     let key = permitted(observed, referrer, reference, "ConfigMap")
         .map_err(|error| error.with_reason(INVALID_CA_KIND))?;
-    let map = observed.config_maps.iter().find(|map| is_of(&map.metadata, &key));
+    let map = observed.config_maps.iter().find(|map| has_key(&map.metadata, &key));
     let map = map.ok_or_else(|| invalid(format!("there is no ConfigMap {key}")))?;
     let pem = map.data.as_ref().and_then(|data| data.get("ca.crt"));
     let pem = pem.ok_or_else(|| invalid(format!("ConfigMap {key} has no ca.crt")))?;

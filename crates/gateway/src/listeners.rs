@@ -151,7 +151,7 @@ impl ServedGateway {
     }
 
     /// Returns address and port where clients reach a listener that is served.
-    pub(crate) fn entrances(&self, listener: &Listener) -> Vec<String> {
+    pub(crate) fn client_addresses(&self, listener: &Listener) -> Vec<String> {
         let shown = |port| {
             let addresses = self.place.addresses.iter();
             addresses.map(move |address| match address.value.parse::<IpAddr>() {

@@ -71,7 +71,7 @@ pub struct RoutingInputs {
 }
 
 /// Whether an object with this metadata has that key.
-pub(crate) fn is_of(metadata: &ObjectMeta, key: &Key) -> bool {
+pub(crate) fn has_key(metadata: &ObjectMeta, key: &Key) -> bool {
     Namespace::of(metadata) == key.namespace.as_deref() && Name::of(metadata) == key.name.as_deref()
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn is_of(metadata: &ObjectMeta, key: &Key) -> bool {
 impl RoutingInputs {
     /// Returns a port of a Service, or `None` if the Service or the port does not exist.
     pub(crate) fn service_port(&self, name: &Key, port: i32) -> Option<&ServicePort> {
-        let service = self.services.iter().find(|service| is_of(&service.metadata, name))?;
+        let service = self.services.iter().find(|service| has_key(&service.metadata, name))?;
         let ports = service.spec.as_ref()?.ports.as_deref()?;
         ports.iter().find(|candidate| candidate.port == port)
     }

@@ -14,7 +14,7 @@ use longboat_key::{Key, Name, Namespace};
 
 use crate::{
     RoutingInputs,
-    observed::{is_of, is_prefill, selects, service_of},
+    observed::{has_key, is_prefill, selects, service_of},
 };
 
 /// Annotations with which KEDA does not scale.
@@ -116,10 +116,10 @@ impl ScalableWorkloads {
         let key = Key::new(within, Name(&reference.name));
         let is_pool = reference.group.as_deref() == Some(InferencePool::GROUP);
         let (selector, is_idle) = if is_pool {
-            let pool = observed.pools.iter().find(|pool| is_of(&pool.metadata, &key))?;
+            let pool = observed.pools.iter().find(|pool| has_key(&pool.metadata, &key))?;
             (&pool.spec.selector.match_labels, !observed.has_serving_pod(pool))
         } else {
-            let service = observed.services.iter().find(|service| is_of(&service.metadata, &key))?;
+            let service = observed.services.iter().find(|service| has_key(&service.metadata, &key))?;
             let endpoints = observed.service_endpoints(&key, reference.port?)?;
             (service.spec.as_ref()?.selector.as_ref()?, endpoints.is_empty())
         };

@@ -105,7 +105,7 @@ impl Server {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let stream = FramingStream::new(stream).heads_within(&self.proxy.heads);
+        let stream = FramingStream::new(stream).with_head_budget(&self.proxy.heads);
         let arrival = Arrival { peer, local: self.local, server_name, switch: stream.switched() };
         let proxy = self.proxy.clone();
         let _connection = proxy.metrics.connection();

@@ -224,7 +224,7 @@ impl Reporter<'_> {
         let listeners = self.listeners(served, None, counts, generation, &old.listeners);
         let refused: Vec<_> =
             served.listeners_of(None).filter_map(|listener| listener.refused.as_ref()).collect();
-        let entrances = served.listeners.iter().flat_map(|listener| served.entrances(listener));
+        let entrances = served.listeners.iter().flat_map(|listener| served.client_addresses(listener));
         let places = served_on(&entrances.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>());
         let why = || refused.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join("; ");
         let accepts = served.listeners.iter().any(|listener| listener.refused.is_none());
@@ -439,7 +439,7 @@ impl Reporter<'_> {
 }
 
 fn of_listener(served: &ServedGateway, listener: &Listener, all: &Conditions<'_>) -> [Condition; 4] {
-    let places = served_on(&served.entrances(listener));
+    let places = served_on(&served.client_addresses(listener));
     let invalid = |message: &str| Problem { reason: "Invalid", message: message.to_owned() };
     let unprogrammed = match (&listener.conflict, listener.refused.as_ref().or(listener.unresolved.as_ref()))
     {

@@ -35,7 +35,7 @@ impl Socket {
         }
     }
 
-    fn talks_to(self, peer: &str) -> bool {
+    fn accepts_peer(self, peer: &str) -> bool {
         match self {
             Self::Sub => matches!(peer, "PUB" | "XPUB"),
             Self::Pub => matches!(peer, "SUB" | "XSUB"),
@@ -260,7 +260,7 @@ impl Connection {
         match (name, self.state) {
             (b"READY", State::Handshake) => {
                 let peer = socket_type(data).ok_or(ZmtpError::Malformed("READY command"))?;
-                if !self.socket.talks_to(&peer) {
+                if !self.socket.accepts_peer(&peer) {
                     return Err(ZmtpError::Incompatible { peer, own: self.socket.name() });
                 }
                 self.state = State::Ready;

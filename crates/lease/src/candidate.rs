@@ -105,7 +105,7 @@ impl Candidate {
                         known_holder = holder;
                     }
                 }
-                Ok(Err(error)) => self.complain(&error),
+                Ok(Err(error)) => self.log_error(&error),
                 Err(_) => tracing::warn!(
                     lease = &*self.lease.name,
                     "The API server did not return the lease in time."
@@ -120,7 +120,7 @@ impl Candidate {
                 };
                 match event {
                     Some(Ok(Event::Apply(lease) | Event::InitApply(lease))) => {
-                        if self.notice(lease.spec.unwrap_or_default()) != Move::Wait {
+                        if self.observe_lease(lease.spec.unwrap_or_default()) != Move::Wait {
                             break;
                         }
                     }
@@ -158,7 +158,7 @@ impl Candidate {
                 // Another client changed or deleted the lease: read it at once.
                 Ok(Err(error)) if has_code(&error, 409) || has_code(&error, 404) => Duration::ZERO,
                 Ok(Err(error)) => {
-                    self.complain(&error);
+                    self.log_error(&error);
                     self.timing.retry.mul_f64(RENEW_RETRY_FRACTION)
                 }
                 Err(_) if Instant::now() < end => Duration::ZERO,
@@ -185,7 +185,7 @@ impl Candidate {
                     "Released the lease."
                 );
             }
-            Ok(Err(error)) => self.complain(&error),
+            Ok(Err(error)) => self.log_error(&error),
             Err(_) => {
                 tracing::warn!(
                     lease = &*self.lease.name,
@@ -225,7 +225,7 @@ impl Candidate {
         let asked = Instant::now();
         let written = if let Some(mut lease) = found {
             let spec = lease.spec.take().unwrap_or_default();
-            if self.notice(spec.clone()) == Move::Wait {
+            if self.observe_lease(spec.clone()) == Move::Wait {
                 return Ok(false);
             }
             lease.spec = Some(self.timing.claim(Some(&spec), &self.identity, Timestamp::now()));
@@ -240,14 +240,14 @@ impl Candidate {
             };
             self.api.create(&PostParams::default(), &lease).await?
         };
-        self.notice(written.spec.clone().unwrap_or_default());
+        self.observe_lease(written.spec.clone().unwrap_or_default());
         self.held = Some(written);
         self.renewed = Some(asked);
         (self.on_change)(Some(self.timing.ends(asked)));
         Ok(true)
     }
 
-    fn notice(&mut self, spec: LeaseSpec) -> Move {
+    fn observe_lease(&mut self, spec: LeaseSpec) -> Move {
         let now = Instant::now();
         let seen = LeaseObservation::update(self.seen.take(), spec, now);
         let next = seen.next(&self.identity, now);
@@ -259,7 +259,8 @@ impl Candidate {
     fn next_poll(&self) -> Instant {
         let now = Instant::now();
         let usual = now + self.timing.retry.mul_f64(1.0 + JITTER * rand::random::<f64>());
-        let over = self.seen.as_ref().map(|seen| seen.since + seen.lasts() + Duration::from_millis(1));
+        let over =
+            self.seen.as_ref().map(|seen| seen.since + seen.lease_duration() + Duration::from_millis(1));
         over.filter(|over| *over > now).map_or(usual, |over| over.min(usual))
     }
 
@@ -267,7 +268,7 @@ impl Candidate {
         self.seen.as_ref().and_then(|seen| seen.spec.holder_identity.clone())
     }
 
-    fn complain(&self, error: &kube::Error) {
+    fn log_error(&self, error: &kube::Error) {
         // A conflict is normal: another candidate wrote first.
         if !has_code(error, 409) {
             let (namespace, error) = (&*self.lease.namespace, text_of(error));

@@ -94,13 +94,13 @@ impl LeaseObservation {
         match self.spec.holder_identity.as_deref() {
             Some(holder) if holder == identity => Move::Renew,
             None | Some("") => Move::Take,
-            Some(_) if now.saturating_duration_since(self.since) > self.lasts() => Move::Take,
+            Some(_) if now.saturating_duration_since(self.since) > self.lease_duration() => Move::Take,
             Some(_) => Move::Wait,
         }
     }
 
     /// How long the holder may be silent, according to the lease itself.
-    pub(crate) fn lasts(&self) -> Duration {
+    pub(crate) fn lease_duration(&self) -> Duration {
         let seconds = self.spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
         seconds.map_or(Timing::default().lease, Duration::from_secs)
     }

@@ -39,7 +39,7 @@ impl CertificateRequest {
     }
 
     /// Adds the addresses of the service's own Services, which may have been created since it was planned.
-    pub fn cover(&mut self, services: &[Service]) {
+    pub fn add_addresses(&mut self, services: &[Service]) {
         self.addresses.extend(cluster_ips(services).filter_map(|text| text.parse::<IpAddr>().ok()));
         self.addresses.sort_unstable();
         self.addresses.dedup();

@@ -66,7 +66,7 @@ pub use scheduler::{
     refusal_of_spec, refusal_of_text,
 };
 pub use snapshot::{Capabilities, Snapshot};
-pub use status::{Download, PodAdapters, Progress, leaving, status};
+pub use status::{Download, PodAdapters, Progress, deletion_status, status};
 pub use wave::Wave;
 pub use workload::{StorageError, missing_prometheus};
 

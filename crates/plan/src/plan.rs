@@ -62,8 +62,9 @@ pub fn children(
         workload::plan(&context, &mut draft).and_then(|()| router::plan(&context, &mut draft)).err()
     };
     let Draft { children, certificates, events } = draft;
-    let mut remove = prune::superfluous(&context, &children, problem.as_ref().map(|problem| problem.phase));
-    workload::handover::spare(&context, &mut remove);
+    let mut remove =
+        prune::unplanned_children(&context, &children, problem.as_ref().map(|problem| problem.phase));
+    workload::handover::keep_predecessor(&context, &mut remove);
     let mut reads = snapshot.reads(context.uid);
     let own: BTreeSet<ObjectKey> = children.references().map(|child| child.key()).collect();
     // A change of an object under one of these names reaches the service as a change of its own child.
@@ -83,7 +84,7 @@ pub fn pruned_route(
     service: &LLMInferenceService,
     snapshot: &Snapshot,
 ) -> Result<Result<Option<HTTPRoute>, String>, PlanError> {
-    let pruned = router::leaving::pruned_route(&Context::new(service, &service.spec, snapshot)?);
+    let pruned = router::deletion_status::pruned_route(&Context::new(service, &service.spec, snapshot)?);
     check_readable(snapshot)?;
     Ok(pruned)
 }
@@ -105,7 +106,7 @@ pub struct Finalization {
 /// If the service was never stored, or an object that was looked up cannot be decoded.
 pub fn finalization(service: &LLMInferenceService, snapshot: &Snapshot) -> Result<Finalization, PlanError> {
     let context = Context::new(service, &service.spec, snapshot)?;
-    let mut remove = prune::superfluous(&context, &Children::<Planned>::default(), None);
+    let mut remove = prune::unplanned_children(&context, &Children::<Planned>::default(), None);
     remove.retain(|object| object.key.namespace.is_empty());
     let senders = router::group::senders(&context);
     check_readable(snapshot)?;

@@ -144,7 +144,7 @@ fn of_container(container: &ContainerStatus) -> Option<PodFailure> {
         let (fault, text) = match waiting.reason.as_deref().unwrap_or_default() {
             // A container that has failed and starts again counts as failed until it is ready.
             "ContainerCreating" | "PodInitializing" | "" => {
-                return failed(last).then(|| crash(container, last));
+                return failed(last).then(|| container_failure(container, last));
             }
             "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => {
                 (Fault::ImageNotPulled, format!("image {image} cannot be pulled: {message}"))
@@ -152,16 +152,16 @@ fn of_container(container: &ContainerStatus) -> Option<PodFailure> {
             "CreateContainerConfigError" | "CreateContainerError" => {
                 (Fault::ContainerNotCreated, message.to_owned())
             }
-            "CrashLoopBackOff" => return Some(crash(container, last)),
+            "CrashLoopBackOff" => return Some(container_failure(container, last)),
             "NoLocalRole" => (Fault::NoLocalProgram, message.to_owned()),
             reason => (Fault::ContainerWaits, format!("{reason}: {message}")),
         };
         return Some(PodFailure::of(fault, container, format!("container {name}: {text}")));
     }
     if state.terminated.is_some() {
-        return failed(Some(state)).then(|| crash(container, Some(state)));
+        return failed(Some(state)).then(|| container_failure(container, Some(state)));
     }
-    (!container.ready && failed(last)).then(|| crash(container, last))
+    (!container.ready && failed(last)).then(|| container_failure(container, last))
 }
 
 fn failed(state: Option<&ContainerState>) -> bool {
@@ -169,7 +169,7 @@ fn failed(state: Option<&ContainerState>) -> bool {
 }
 
 /// Returns the failure of a container that ended in this state.
-fn crash(container: &ContainerStatus, state: Option<&ContainerState>) -> PodFailure {
+fn container_failure(container: &ContainerStatus, state: Option<&ContainerState>) -> PodFailure {
     let name = &container.name;
     let ended = state.and_then(|state| state.terminated.as_ref());
     let code = ended.map_or(0, |ended| ended.exit_code);

@@ -17,7 +17,7 @@ use crate::{
 /// An object belongs to the service if it has our label and is controlled by the service's uid. An object that only has the
 /// name of a child belongs to somebody else, and stays. Objects of the parts after a problem are spared, because it is not
 /// known whether they are wanted.
-fn superfluous_of<K: Child, S>(
+fn unplanned_of_kind<K: Child, S>(
     context: &Context,
     planned: &Children<S>,
     spared: Option<Phase>,
@@ -63,9 +63,9 @@ macro_rules! children {
     ($($(#[$doc:meta])* $field:ident: $kind:ident ($go_type:literal, $wave:ident) $observed:tt;)*) => {
         /// Live children that are no longer planned, in the order in which to delete them. That is the reverse of the table's
         /// order: an object that sends traffic goes before the object that receives it.
-        pub(crate) fn superfluous<S>(context: &Context, planned: &Children<S>, spared: Option<Phase>) -> Vec<ObjectRef> {
+        pub(crate) fn unplanned_children<S>(context: &Context, planned: &Children<S>, spared: Option<Phase>) -> Vec<ObjectRef> {
             let mut found = Vec::new();
-            $(superfluous_of::<types::$kind, S>(context, planned, spared, &mut found);)*
+            $(unplanned_of_kind::<types::$kind, S>(context, planned, spared, &mut found);)*
             found.reverse();
             found
         }

@@ -23,7 +23,7 @@ use crate::{
     plan::{self, Plan},
     problem::Problem,
     snapshot::Snapshot,
-    trace::{GROUPS, Probe, Target, Trace, aligned, alike},
+    trace::{GROUPS, Probe, Target, Trace, aligned, have_same_kinds},
 };
 
 /// The kinds of every cluster. Created at the first use.
@@ -255,7 +255,7 @@ impl Parts<'_> {
             *text = json!(format!("plain-{number}"));
         }
         let planned = (self.plan)(&serde_json::from_value(spec).ok()?)?;
-        alike(&planned, self.objects).then(|| planned.into_iter().nth(self.at)).flatten()
+        have_same_kinds(&planned, self.objects).then(|| planned.into_iter().nth(self.at)).flatten()
     }
 }
 

@@ -107,7 +107,7 @@ impl Probe<'_> {
             }
         }
         let replanned = serde_json::from_value(spec).ok().and_then(|spec| (self.plan)(&spec));
-        let planned = replanned.filter(|planned| alike(planned, self.objects));
+        let planned = replanned.filter(|planned| have_same_kinds(planned, self.objects));
         let open = match planned {
             Some(planned) => self.undecided(&planned, changes, fields, found),
             // The changed spec cannot be planned, or has other children. The halves will show which change causes that.
@@ -176,7 +176,7 @@ fn changes(spec: &Value) -> Vec<Edit> {
     let mut all = Vec::new();
     for (place, value) in paths::leaves(spec) {
         let count = same.entry(value.to_string()).or_default();
-        let Some(after) = another(value, *count) else { continue };
+        let Some(after) = different_value(value, *count) else { continue };
         *count += 1;
         all.push(Edit { number: all.len(), pointer: place.pointer, before: value.clone(), after });
     }
@@ -184,13 +184,13 @@ fn changes(spec: &Value) -> Vec<Edit> {
 }
 
 /// Whether both lists have the same kinds of objects in the same order.
-pub fn alike(one: &[Value], other: &[Value]) -> bool {
+pub fn have_same_kinds(one: &[Value], other: &[Value]) -> bool {
     let kind = |object: &Value| (object["apiVersion"].clone(), object["kind"].clone());
     one.len() == other.len() && one.iter().zip(other).all(|(a, b)| kind(a) == kind(b))
 }
 
 /// Returns another value of the same type. It differs for each number.
-fn another(value: &Value, number: i64) -> Option<Value> {
+fn different_value(value: &Value, number: i64) -> Option<Value> {
     Some(match value {
         Value::String(text) if number == 0 => json!(format!("{text}{CHANGE}")),
         Value::String(text) => json!(format!("{text}{CHANGE}{number}")),

@@ -119,7 +119,7 @@ fn configurations(name: &str, parameters: &Value) -> Vec<EndpointPickerConfig> {
 }
 
 /// Returns the errors of the picker's parts about a configuration.
-fn complaints(config: &EndpointPickerConfig, allow_experimental: bool) -> Vec<String> {
+fn config_errors(config: &EndpointPickerConfig, allow_experimental: bool) -> Vec<String> {
     let options = Options { allow_experimental, ..Options::default() };
     let scheduler = Scheduler::new(config, options).err();
     let flow = flow::Settings::from_config(config).err();
@@ -131,14 +131,14 @@ fn is_alpha(name: &str) -> bool {
     let declared = configurations(name, &Value::Null);
     let says_so = |text: &String| text.contains("allow-experimental-plugins");
     declared.first().is_some_and(|config| {
-        complaints(config, false).iter().any(says_so) && !complaints(config, true).iter().any(says_so)
+        config_errors(config, false).iter().any(says_so) && !config_errors(config, true).iter().any(says_so)
     })
 }
 
 /// Returns the parameters of a type: the parser lists them in the error about an unknown parameter.
 fn parameters(name: &str) -> Vec<String> {
     let probes = configurations(name, &json!({UNKNOWN: 0}));
-    let mut texts = probes.iter().flat_map(|config| complaints(config, true));
+    let mut texts = probes.iter().flat_map(|config| config_errors(config, true));
     let expected = texts.find_map(|text| {
         let (_, rest) = text.split_once(&format!("there is no field \"{UNKNOWN}\" here, only "))?;
         let known = rest.split(';').next().unwrap_or_default();

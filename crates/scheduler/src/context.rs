@@ -45,12 +45,12 @@ impl Context<'_> {
     }
 
     /// Returns the predicted latency of a candidate.
-    pub(crate) fn outlook(&self, candidate: Candidate) -> Option<&LatencyHeadroom> {
+    pub(crate) fn latency_headroom(&self, candidate: Candidate) -> Option<&LatencyHeadroom> {
         self.outlooks.get(candidate)?.as_ref()
     }
 
     /// Returns a random number from 0 (inclusive) to 1 (exclusive).
-    pub(crate) fn chance(&self) -> f64 {
+    pub(crate) fn random_share(&self) -> f64 {
         use rand::Rng as _;
         self.random.borrow_mut().random()
     }

@@ -166,7 +166,7 @@ pub enum ConfigError {
 
 impl ConfigError {
     /// Creates an error for a value that cannot be read.
-    pub(crate) fn misread(error: &ParameterError) -> Self {
+    pub(crate) fn unreadable_parameter(error: &ParameterError) -> Self {
         Self::Shape { path: error.place(), message: error.to_string() }
     }
 

@@ -145,7 +145,7 @@ impl LatencySettings {
     }
 
     /// Returns the outlook of each candidate. `None` for a candidate without a prediction.
-    pub(crate) fn outlooks(
+    pub(crate) fn latency_headrooms(
         &self,
         state: &State,
         request: &Request<'_>,

@@ -8,7 +8,7 @@ use crate::{
     endpoint::Candidate,
     pairing,
     profile::Profile,
-    stopwatch::{Stopwatch, excluded},
+    stopwatch::{Stopwatch, without_timing},
 };
 
 /// The name of a rule in traces: endpoints without recent metrics are used only if there are no others.
@@ -32,14 +32,14 @@ impl Run<'_, '_> {
     /// Runs the profile with this name. Returns `None` if there is no such profile, or if its filters dropped all candidates.
     pub(crate) fn profile(&mut self, name: &str) -> Option<usize> {
         let profile = self.profiles.iter().find(|profile| profile.name == name)?;
-        excluded(self.handler_watch, || self.run(profile, None))
+        without_timing(self.handler_watch, || self.run(profile, None))
     }
 
     /// Like [`Self::profile`], but only with endpoints that can exchange KV cache with the target of `run`.
     pub(crate) fn profile_beside(&mut self, name: &str, run: usize) -> Option<usize> {
         let profile = self.profiles.iter().find(|profile| profile.name == name)?;
         let peer = self.runs[run].targets.first().copied();
-        excluded(self.handler_watch, || self.run(profile, peer))
+        without_timing(self.handler_watch, || self.run(profile, peer))
     }
 
     /// The name of the only profile.

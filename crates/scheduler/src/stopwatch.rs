@@ -30,7 +30,7 @@ pub(crate) struct ProducerTimes {
 }
 
 /// Does a part of a plugin's work that does not count, because other plugins do it.
-pub(crate) fn excluded<T>(watch: Option<&Arc<dyn Stopwatch>>, work: impl FnOnce() -> T) -> T {
+pub(crate) fn without_timing<T>(watch: Option<&Arc<dyn Stopwatch>>, work: impl FnOnce() -> T) -> T {
     let Some(watch) = watch else { return work() };
     let (mut work, mut made) = (Some(work), None);
     watch.exclude(&mut || made = work.take().map(|work| work()));

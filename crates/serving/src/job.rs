@@ -99,11 +99,11 @@ pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<ParsedRequ
         handover: fields.handover(),
         adapter: fields.lora_path.clone(),
     };
-    Ok(ParsedRequest { output: output(fields)?, job: converse(model, name, conversation)? })
+    Ok(ParsedRequest { output: output(fields)?, job: conversation_job(model, name, conversation)? })
 }
 
 /// Converts a conversation to a job.
-pub(crate) fn converse(
+pub(crate) fn conversation_job(
     model: &Arc<dyn Model>,
     name: String,
     conversation: Conversation<'_>,

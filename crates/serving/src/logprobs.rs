@@ -10,7 +10,7 @@ pub(crate) fn list(tokens: &[Token]) -> Vec<Value> {
 }
 
 /// Returns the same list without the bytes, as in the events of responses.
-pub(crate) fn brief(tokens: &[Token]) -> Vec<Value> {
+pub(crate) fn without_bytes(tokens: &[Token]) -> Vec<Value> {
     entries(tokens, |text, logprob| json!({"token": text, "logprob": logprob}))
 }
 

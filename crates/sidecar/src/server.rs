@@ -235,7 +235,7 @@ async fn connection(
         .preserve_header_case(false);
     let requests = RunningRequests::default();
     let running = requests.clone();
-    let stream = FramingStream::new(stream).heads_up_to(MAX_HEAD_BYTES).heads_within(&handler.heads);
+    let stream = FramingStream::new(stream).with_head_limit(MAX_HEAD_BYTES).with_head_budget(&handler.heads);
     let service = service_fn(move |request: Request<Incoming>| {
         let (handler, running) = (handler.clone(), running.begin());
         async move { Ok::<_, Infallible>(running.until_end_of(handler.handle(request, peer).await)) }

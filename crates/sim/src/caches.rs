@@ -19,7 +19,7 @@ pub(crate) struct Caches<'a> {
 impl<'a> Caches<'a> {
     /// Returns the caches for this request. An injected fault may remove all of them.
     pub(crate) fn of(job: &Job, args: &'a Args) -> Self {
-        if args.faults.lost.strikes() {
+        if args.faults.lost.occurs() {
             return Self::default();
         }
         let has_come = job.part == Part::Decode || source(job).is_some();

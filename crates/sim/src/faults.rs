@@ -48,7 +48,7 @@ const KINDS: [(&str, Kind); 6] = [
 impl Faults {
     /// Returns a refusal if this request is chosen to be refused.
     pub(crate) fn refusal(&self) -> Option<Refusal> {
-        if !self.refused.strikes() {
+        if !self.refused.occurs() {
             return None;
         }
         let number = rand::rng().random_range(0..KINDS.len());
@@ -64,7 +64,7 @@ impl Faults {
 
 impl Percent {
     /// Chooses at random whether the fault happens.
-    pub(crate) fn strikes(self) -> bool {
+    pub(crate) fn occurs(self) -> bool {
         rand::rng().random_range(0..100) < self.0
     }
 }

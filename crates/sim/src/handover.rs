@@ -20,7 +20,7 @@ pub(crate) fn mode(flag: &Flag) -> Result<Option<Mode>, ArgsError> {
 }
 
 /// Sets the parts of two engines that use a meeting place. The request itself does not name the parts.
-pub(crate) fn divide(mode: Option<Mode>, job: &mut Job) {
+pub(crate) fn split_between_engines(mode: Option<Mode>, job: &mut Job) {
     let Some((meeting, mode)) = job.handover.meeting.clone().zip(mode) else { return };
     match mode {
         Mode::Prefill => {

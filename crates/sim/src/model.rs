@@ -171,7 +171,7 @@ impl Model for Simulator {
             ("allowed_token_ids", sampling.allowed.is_some()),
             ("bad_words", !sampling.bad_words.is_empty()),
         ])?;
-        handover::divide(args.disaggregation, &mut job);
+        handover::split_between_engines(args.disaggregation, &mut job);
         encoder::limit(args, &mut job);
         let prompt: usize = job.prompts.iter().map(|prompt| prompt.tokens.len()).sum();
         let caches = Caches::of(&job, args);

@@ -59,12 +59,12 @@ impl AutoscalerSettings {
     }
 
     /// Whether it takes all endpoints away from a pool without requests.
-    pub(crate) fn goes_to_zero(&self) -> bool {
+    pub(crate) fn scales_to_zero(&self) -> bool {
         self.0.idle_replica_count.or(self.0.min_replica_count).unwrap_or(DEFAULT_MIN_REPLICAS) == 0
     }
 
     /// The most endpoints.
-    pub(crate) fn most(&self) -> usize {
+    pub(crate) fn max_endpoints(&self) -> usize {
         usize::try_from(self.0.max_replica_count.unwrap_or(DEFAULT_MAX_REPLICAS)).unwrap_or_default()
     }
 }
@@ -96,7 +96,7 @@ impl Autoscaler {
                 return Err(format!("nothing has the metric {name} here, only {}", METRICS.join(", ")));
             }
         }
-        if settings.goes_to_zero() && !triggers.iter().flat_map(Trigger::names).any(is_queue) {
+        if settings.scales_to_zero() && !triggers.iter().flat_map(Trigger::names).any(is_queue) {
             return Err(format!(
                 "without endpoints only {} has a value, and no trigger reads it, so no endpoint would ever start: use it as \
                  metric, or keep a replica",

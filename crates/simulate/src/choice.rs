@@ -99,7 +99,7 @@ pub(crate) fn choice(own: &SampledRequest, others: &SampledRequest) -> Choice {
             times,
         };
     };
-    let rival = rival(pick, others.pick.as_ref());
+    let rival = compared_endpoint(pick, others.pick.as_ref());
     let (place, rival_place) = (pick.place(pick.endpoint), rival.and_then(|rival| pick.place(rival)));
     let at = |scores: &[f32], place: Option<usize>| Some(rounded(f64::from(*scores.get(place?)?)));
     let scores = pick.scorers.iter().map(|scorer| ExampleScore {
@@ -126,7 +126,7 @@ pub(crate) fn choice(own: &SampledRequest, others: &SampledRequest) -> Choice {
 
 /// The endpoint that a choice is compared with: the one that has more of the prompt, the one that the other policy chose, or else the
 /// next best one.
-fn rival(pick: &SampledPick, others: Option<&SampledPick>) -> Option<usize> {
+fn compared_endpoint(pick: &SampledPick, others: Option<&SampledPick>) -> Option<usize> {
     let holder = pick.holder.map(|(holder, _)| holder).filter(|_| pick.keeps_prefix() == Some(false));
     let chosen = others.map(|others| others.endpoint).filter(|endpoint| *endpoint != pick.endpoint);
     holder.or(chosen).or_else(|| {
@@ -141,7 +141,7 @@ pub(crate) fn decider(own: &SampledRequest, others: &SampledRequest) -> Decider 
         return Decider::Refusal(refusal.reason());
     }
     let Some(pick) = &own.pick else { return Decider::Absence };
-    let Some(rival) = rival(pick, others.pick.as_ref()) else { return Decider::Absence };
+    let Some(rival) = compared_endpoint(pick, others.pick.as_ref()) else { return Decider::Absence };
     if let Some(filter) = pick.filter_of(rival) {
         return Decider::Filter(filter.to_owned());
     }

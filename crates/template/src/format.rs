@@ -55,7 +55,7 @@ fn plain(out: &mut String, value: &Value<'_>, depth: usize, names: bool) {
         Kind::Int => {
             let _ = write!(out, "{}", value.as_int());
         }
-        Kind::Float => out.push_str(&general(value.as_float())),
+        Kind::Float => out.push_str(&general_float(value.as_float())),
         Kind::Str => out.push_str(value.as_str()),
         Kind::Slice => {
             let ty = value.element_type();
@@ -129,7 +129,7 @@ fn structure(out: &mut String, value: &Value<'_>, depth: usize, names: bool) {
 }
 
 /// Formats a float like `%v`: the shortest form, with an exponent where Go uses one.
-fn general(value: f64) -> String {
+fn general_float(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
     }
@@ -339,7 +339,7 @@ fn float(spec: &Spec, verb: char, value: f64) -> String {
             let zeros = "0".repeat(wanted.saturating_sub(MAX_DIGITS));
             exponent(&text.replacen('e', &format!("{zeros}e"), 1))
         }
-        (_, None) => general(value),
+        (_, None) => general_float(value),
         (_, Some(precision)) => significant(value, precision.clamp(1, MAX_DIGITS)),
     };
     if verb.is_ascii_uppercase() {

@@ -92,7 +92,7 @@ impl Faults {
     }
 
     /// Whether the planned fault has happened.
-    pub fn happened(&self) -> bool {
+    pub fn has_happened(&self) -> bool {
         self.inner.happened.load(Ordering::SeqCst)
     }
 

@@ -92,7 +92,7 @@ impl Condition {
     }
 
     /// Whether both conditions are equal except for their times.
-    pub fn says_the_same(&self, other: &Self) -> bool {
+    pub fn equals_except_times(&self, other: &Self) -> bool {
         self.type_ == other.type_
             && self.status == other.status
             && self.severity == other.severity

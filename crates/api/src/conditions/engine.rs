@@ -111,7 +111,7 @@ impl<'a> Conditions<'a> {
             message: message.to_owned(),
         };
         let place = self.list.iter().position(|c| c.type_ == type_);
-        if place.is_some_and(|i| self.list[i].says_the_same(&condition)) {
+        if place.is_some_and(|i| self.list[i].equals_except_times(&condition)) {
             return;
         }
         let stamp = self.now.saturating_add(SignedDuration::from_nanos(self.changes)).unwrap_or(self.now);
@@ -142,10 +142,10 @@ impl<'a> Conditions<'a> {
 
 /// Sets the times of conditions. A condition that is the same as in `before` gets its time from there, all others get `now`.
 /// So a condition that has changed and changed back keeps its time.
-pub fn groom(list: &mut [Condition], before: &[Condition], now: Timestamp) {
+pub fn set_transition_times(list: &mut [Condition], before: &[Condition], now: Timestamp) {
     let second = Timestamp::from_second(now.as_second()).unwrap_or(now);
     for condition in list {
-        let old = before.iter().find(|old| old.says_the_same(condition));
+        let old = before.iter().find(|old| old.equals_except_times(condition));
         condition.last_transition_time = match old {
             Some(old) => old.last_transition_time.clone(),
             None => Some(Time(second)),

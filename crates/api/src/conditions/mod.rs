@@ -6,6 +6,6 @@ mod rollup;
 mod table;
 
 pub use condition::{Condition, ConditionStatus, Severity};
-pub use engine::{Conditions, groom};
+pub use engine::{Conditions, set_transition_times};
 pub use rollup::{GATED, GATED_DISAGGREGATED, ROUTER, Rollup, SERVICE, WORKLOADS};
 pub use table::{ALL, Row, WhenStopped, types};

@@ -13,7 +13,7 @@ pub const LORA_CRITICALITIES: &str = "internal.serving.kserve.io/lora-criticalit
 
 /// Converts up: from fields to annotations. Adapters of adapters keep their field, because nothing prunes them. An
 /// annotation stays if no field has its value.
-pub(super) fn stash(object: &mut Fields) -> Result<(), &'static str> {
+pub(super) fn move_to_annotations(object: &mut Fields) -> Result<(), &'static str> {
     let Some(model) = map_at(object, &["spec", "model"]) else { return Ok(()) };
     let own = match model.get("criticality") {
         Some(Value::String(_)) => take_text(model, "criticality"),

@@ -102,7 +102,7 @@ fn down(object: &mut Fields) -> Result<(), &'static str> {
 /// Converts `v1alpha1` to `v1alpha2`. The error is the path of a value that must be a map.
 fn up(object: &mut Fields) -> Result<(), &'static str> {
     let kept = kept::read(take_kept(object));
-    criticality::stash(object)?;
+    criticality::move_to_annotations(object)?;
     if let Some(Value::Object(spec)) = object.get_mut("spec") {
         kept::put_back(spec, kept);
     }

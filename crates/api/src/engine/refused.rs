@@ -75,7 +75,7 @@ pub(super) const EXPERT: UnsupportedField = UnsupportedField {
 };
 
 /// Whether SGLang takes the name apart, at the first colon.
-pub(super) fn is_taken_apart(model: &ModelSpec) -> bool {
+pub(super) fn splits_at_colon(model: &ModelSpec) -> bool {
     model.name.as_ref().is_some_and(|name| name.contains(':'))
 }
 

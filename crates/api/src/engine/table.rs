@@ -3,7 +3,7 @@
 use super::{
     refused::{
         DATA, DATA_LOCAL, EXPERT, GROUP, KV_CACHE, LORA, PIPELINE, PREFILL, PREFILL_KV_CACHE, TENSOR,
-        TRACING, WORKER, holds_too_few_adapters, is_taken_apart,
+        TRACING, WORKER, holds_too_few_adapters, splits_at_colon,
     },
     row::{Engine, HalfPresets, LoraFlags, Presets, TracingFlags, UnsupportedField},
 };
@@ -111,12 +111,12 @@ pub static SGLANG: Engine = Engine {
     refused: &[
         UnsupportedField {
             field: "spec.model.name",
-            is_set: |spec| is_taken_apart(&spec.model),
+            is_set: |spec| splits_at_colon(&spec.model),
             instead: "SGLang takes what follows a colon for the name of an adapter: use a name without a colon",
         },
         UnsupportedField {
             field: "spec.model.lora.adapters",
-            is_set: |spec| spec.adapters().iter().any(is_taken_apart),
+            is_set: |spec| spec.adapters().iter().any(splits_at_colon),
             instead: "SGLang takes what follows a colon for the name of an adapter: use names without a colon",
         },
         UnsupportedField {

@@ -24,7 +24,7 @@ const SAMPLERS_WITHOUT_ARGUMENT: [&str; 4] =
     ["always_on", "always_off", "parentbased_always_on", "parentbased_always_off"];
 
 pub(super) const ROWS: &[Row] = &[
-    Row::acts("model.uri", "fetched (hf, s3, gs, http), mounted (pvc) or run beside the server (oci); else a condition").but(
+    Row::with_effect("model.uri", "fetched (hf, s3, gs, http), mounted (pvc) or run beside the server (oci); else a condition").with_warning(
         |site| {
             let off = site.storage_is_off() && !site.model().uri.is_empty();
             off.then_some(())?;
@@ -34,27 +34,27 @@ pub(super) const ROWS: &[Row] = &[
             )
         },
     ),
-    Row::acts("model.name", "the name that clients ask for; model of routes and of /v1/models"),
-    Row::acts("model.lora.adapters", "each is fetched or mounted below /mnt/lora and given to the server by flag").but(adapters),
-    Row::acts("model.lora.maxRank", "--max-lora-rank")
-        .but(|site| limit(site, "model.lora.maxRank", |lora| lora.max_rank)),
-    Row::acts("model.lora.maxAdapters", "--max-loras")
-        .but(|site| limit(site, "model.lora.maxAdapters", |lora| lora.max_adapters)),
-    Row::acts("model.lora.maxCpuAdapters", "--max-cpu-loras")
-        .but(|site| limit(site, "model.lora.maxCpuAdapters", |lora| lora.max_cpu_adapters)),
+    Row::with_effect("model.name", "the name that clients ask for; model of routes and of /v1/models"),
+    Row::with_effect("model.lora.adapters", "each is fetched or mounted below /mnt/lora and given to the server by flag").with_warning(adapters),
+    Row::with_effect("model.lora.maxRank", "--max-lora-rank")
+        .with_warning(|site| limit(site, "model.lora.maxRank", |lora| lora.max_rank)),
+    Row::with_effect("model.lora.maxAdapters", "--max-loras")
+        .with_warning(|site| limit(site, "model.lora.maxAdapters", |lora| lora.max_adapters)),
+    Row::with_effect("model.lora.maxCpuAdapters", "--max-cpu-loras")
+        .with_warning(|site| limit(site, "model.lora.maxCpuAdapters", |lora| lora.max_cpu_adapters)),
     // That nothing is decrypted for oci:// and pvc:// is said by validation, in the reference's words.
-    Row::acts("model.confidential.enabled", "CONFIDENTIAL_ENABLED of the storage initializer").but(|site| {
+    Row::with_effect("model.confidential.enabled", "CONFIDENTIAL_ENABLED of the storage initializer").with_warning(|site| {
         let enabled = site.model().confidential.as_ref().is_some_and(|confidential| confidential.enabled);
         (enabled && site.storage_is_off()).then_some(())?;
         site.note("model.confidential", "has no effect while spec.storageInitializer.enabled is false: nothing is fetched")
     }),
-    Row::acts("model.confidential.resourceId", "CONFIDENTIAL_RESOURCE_ID of the storage initializer").but(|site| {
+    Row::with_effect("model.confidential.resourceId", "CONFIDENTIAL_RESOURCE_ID of the storage initializer").with_warning(|site| {
         let confidential = site.model().confidential.as_ref()?;
         let named = confidential.resource_id.as_ref().is_some_and(|id| !id.is_empty());
         (named && !confidential.enabled).then_some(())?;
         site.note("model.confidential.resourceId", "has no effect while spec.model.confidential.enabled is false")
     }),
-    Row::acts("storageInitializer.enabled", "false leaves out all model storage").but(|site| {
+    Row::with_effect("storageInitializer.enabled", "false leaves out all model storage").with_warning(|site| {
         let asked = site.spec.storage_initializer.as_ref()?.enabled?;
         let scheme = site.scheme();
         let is_mounted = matches!(scheme, Scheme::Claim | Scheme::Oci | Scheme::OciNative);
@@ -64,12 +64,12 @@ pub(super) const ROWS: &[Row] = &[
             &format!("true has no effect: models from {scheme}:// are not fetched by an initializer"),
         )
     }),
-    Row::acts("runtime", "selects the preset of its engine; the lowest layer of template; else a condition"),
-    Row::acts("tracing.exporterEndpoint", "OTEL_EXPORTER_OTLP_ENDPOINT, --otlp-traces-endpoint").but(|site| {
+    Row::with_effect("runtime", "selects the preset of its engine; the lowest layer of template; else a condition"),
+    Row::with_effect("tracing.exporterEndpoint", "OTEL_EXPORTER_OTLP_ENDPOINT, --otlp-traces-endpoint").with_warning(|site| {
         tracing(site)?.exporter_endpoint.as_ref().filter(|endpoint| endpoint.is_empty())?;
         site.note("tracing.exporterEndpoint", "is empty: the model servers send no traces, only the scheduler does")
     }),
-    Row::acts("tracing.sampler", "OTEL_TRACES_SAMPLER").but(|site| {
+    Row::with_effect("tracing.sampler", "OTEL_TRACES_SAMPLER").with_warning(|site| {
         let sampler = tracing(site)?.sampler.as_deref()?;
         let is_known = sampler.is_empty() || SAMPLERS.contains(&sampler) || sampler.contains("{{");
         (!is_known).then_some(())?;
@@ -77,7 +77,7 @@ pub(super) const ROWS: &[Row] = &[
             format!("is {sampler:?}, which is no sampler of OpenTelemetry: write one of {}", SAMPLERS.join(", "));
         site.note("tracing.sampler", &text)
     }),
-    Row::acts("tracing.samplerArg", "OTEL_TRACES_SAMPLER_ARG").but(|site| {
+    Row::with_effect("tracing.samplerArg", "OTEL_TRACES_SAMPLER_ARG").with_warning(|site| {
         let tracing = tracing(site)?;
         let argument = tracing.sampler_arg.as_ref().filter(|argument| !argument.is_empty())?;
         // A config may set another one.
@@ -91,8 +91,8 @@ pub(super) const ROWS: &[Row] = &[
         let text = format!("is {argument:?}, and the sampler {sampler} takes a ratio from 0 to 1: write for example \"0.1\"");
         site.note("tracing.samplerArg", &text)
     }),
-    Row::acts("tracing.exporter", "OTEL_TRACES_EXPORTER"),
-    Row::acts("baseRefs[].name", "the config is merged; one that is missing is a condition"),
+    Row::with_effect("tracing.exporter", "OTEL_TRACES_EXPORTER"),
+    Row::with_effect("baseRefs[].name", "the config is merged; one that is missing is a condition"),
 ];
 
 /// A limit that is set although there are no adapters to limit.

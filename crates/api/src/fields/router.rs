@@ -11,11 +11,11 @@ use crate::{
 use crate::{labels, picker_plugins};
 
 pub(super) const ROWS: &[Row] = &[
-    Row::acts("router.route.http.refs[].name", "the HTTPRoutes that lead to the service"),
-    Row::acts("router.route.http.spec", "the managed HTTPRoute, merged over the preset's").but(rules_without_backend),
-    Row::acts("router.route.group", "the group whose members share their traffic"),
-    Row::acts("router.route.weight", "weight of the service's back end in the routes of its group"),
-    Row::acts("router.gateway.refs[].name", "parent of the managed HTTPRoute").but(|site| {
+    Row::with_effect("router.route.http.refs[].name", "the HTTPRoutes that lead to the service"),
+    Row::with_effect("router.route.http.spec", "the managed HTTPRoute, merged over the preset's").with_warning(rules_without_backend),
+    Row::with_effect("router.route.group", "the group whose members share their traffic"),
+    Row::with_effect("router.route.weight", "weight of the service's back end in the routes of its group"),
+    Row::with_effect("router.gateway.refs[].name", "parent of the managed HTTPRoute").with_warning(|site| {
         let router = site.spec.router.as_ref()?;
         let refs = router.gateway.as_ref()?.refs.as_slice();
         (!refs.is_empty()).then_some(())?;
@@ -28,30 +28,30 @@ pub(super) const ROWS: &[Row] = &[
         (site.whole && router.route.is_none()).then_some(())?;
         site.note("router.gateway.refs", "has no effect without spec.router.route: no route attaches to the Gateway")
     }),
-    Row::acts("router.gateway.refs[].namespace", "parent of the managed HTTPRoute"),
-    Row::acts("router.gateway.refs[].sectionName", "parent of the managed HTTPRoute"),
+    Row::with_effect("router.gateway.refs[].namespace", "parent of the managed HTTPRoute"),
+    Row::with_effect("router.gateway.refs[].sectionName", "parent of the managed HTTPRoute"),
     Row::ignored("router.ingress.refs[].name", "Ingresses are not managed; group and weight exclude them (V4)", |site| {
         router(site)?.ingress.as_ref()?;
         site.note("router.ingress", "has no effect: Ingresses are neither made nor changed, use spec.router.route")
     }),
     // Said by the row above, once for all Ingresses.
     Row::ignored("router.ingress.refs[].namespace", "as the name", |_| None),
-    Row::acts("router.scheduler.pool.ref.name", "the InferencePool that the route leads to").but(|site| {
+    Row::with_effect("router.scheduler.pool.ref.name", "the InferencePool that the route leads to").with_warning(|site| {
         site.scheduler()?.pool.as_ref()?.ref_.as_ref().filter(|reference| reference.name.is_empty())?;
         site.note("router.scheduler.pool.ref", "has no effect without a name: the service gets a pool of its own")
     }),
-    Row::acts("router.scheduler.pool.spec", "the managed InferencePool, merged over the preset's").but(|site| {
+    Row::with_effect("router.scheduler.pool.spec", "the managed InferencePool, merged over the preset's").with_warning(|site| {
         external(site, "router.scheduler.pool.spec", |scheduler| {
             scheduler.pool.as_ref().is_some_and(|pool| pool.spec.is_some())
         })
     }),
-    Row::acts("router.scheduler.template", "the picker's pod, merged over the preset's")
-        .but(|site| {
+    Row::with_effect("router.scheduler.template", "the picker's pod, merged over the preset's")
+        .with_warning(|site| {
             external(site, "router.scheduler.template", |scheduler| scheduler.template.is_some())
                 .or_else(|| configured_twice(site))
-                .or_else(|| beside_picker(site))
+                .or_else(|| extra_picker_container(site))
         }),
-    Row::acts("router.scheduler.labels", "labels of the picker's pods").but(|site| {
+    Row::with_effect("router.scheduler.labels", "labels of the picker's pods").with_warning(|site| {
         let reserved = [labels::NAME, labels::PART_OF, labels::COMPONENT];
         let taken = reserved.iter().find(|key| site.scheduler().is_some_and(|s| s.labels.contains_key(**key)));
         external(site, "router.scheduler.labels", |scheduler| !scheduler.labels.is_empty()).or_else(|| {
@@ -59,14 +59,14 @@ pub(super) const ROWS: &[Row] = &[
             site.note("router.scheduler.labels", &text)
         })
     }),
-    Row::acts("router.scheduler.annotations", "annotations of the picker's pods")
-        .but(|site| external(site, "router.scheduler.annotations", |scheduler| !scheduler.annotations.is_empty())),
-    Row::acts("router.scheduler.config.inline", "--config-text of the picker").but(|site| {
+    Row::with_effect("router.scheduler.annotations", "annotations of the picker's pods")
+        .with_warning(|site| external(site, "router.scheduler.annotations", |scheduler| !scheduler.annotations.is_empty())),
+    Row::with_effect("router.scheduler.config.inline", "--config-text of the picker").with_warning(|site| {
         external(site, "router.scheduler.config", |scheduler| scheduler.config.is_some()).or_else(|| aliases(site))
     }),
     // With somebody else's pool the row above speaks for the whole configuration.
-    Row::acts("router.scheduler.config.ref.name", "--config-text of the picker, from the ConfigMap"),
-    Row::acts("router.scheduler.config.ref.key", "the key of the ConfigMap; empty means epp"),
+    Row::with_effect("router.scheduler.config.ref.name", "--config-text of the picker, from the ConfigMap"),
+    Row::with_effect("router.scheduler.config.ref.key", "the key of the ConfigMap; empty means epp"),
     Row::ignored(
         "router.scheduler.config.ref.optional",
         "a ConfigMap that is missing is always a condition",
@@ -78,9 +78,9 @@ pub(super) const ROWS: &[Row] = &[
             )
         },
     ),
-    Row::acts("router.scheduler.replicas", "replicas of the picker, of which one is active")
-        .but(|site| external(site, "router.scheduler.replicas", |scheduler| scheduler.replicas.is_some())),
-    Row::acts("router.scheduler.tokenizer.template", "the tokenizer's pod, merged over the preset's").but(|site| {
+    Row::with_effect("router.scheduler.replicas", "replicas of the picker, of which one is active")
+        .with_warning(|site| external(site, "router.scheduler.replicas", |scheduler| scheduler.replicas.is_some())),
+    Row::with_effect("router.scheduler.tokenizer.template", "the tokenizer's pod, merged over the preset's").with_warning(|site| {
         external(site, "router.scheduler.tokenizer", |scheduler| scheduler.tokenizer.is_some())
     }),
 ];
@@ -126,7 +126,7 @@ fn configured_twice(site: &Site<'_>) -> Option<String> {
 }
 
 /// A container that was probably meant to be the picker. The preset's picker runs as well, without what this one sets.
-fn beside_picker(site: &Site<'_>) -> Option<String> {
+fn extra_picker_container(site: &Site<'_>) -> Option<String> {
     /// Parts of the names of the pickers' images.
     const IMAGES: [&str; 3] = ["endpoint-picker", "inference-scheduler", "/epp:"];
     let containers = &site.scheduler().filter(|_| site.whole)?.template.as_ref()?.containers;
@@ -162,7 +162,7 @@ fn aliases(site: &Site<'_>) -> Option<String> {
 /// lead nowhere get the back end of the managed route.
 fn rules_without_backend(site: &Site<'_>) -> Option<String> {
     let spec = router(site)?.route.as_ref()?.http.as_ref()?.spec.as_ref()?;
-    let at = spec.rules.iter().position(HTTPRouteRule::leads_nowhere)?;
+    let at = spec.rules.iter().position(HTTPRouteRule::has_no_destination)?;
     // Who wrote no rules does not know this one.
     let added = if spec.rules.len() == 1 {
         " (the API server adds such a rule to a route without rules)"

@@ -46,7 +46,7 @@ pub(super) struct Site<'a> {
 
 impl Row {
     /// A field that takes effect.
-    pub(super) const fn acts(path: &'static str, effect: &'static str) -> Self {
+    pub(super) const fn with_effect(path: &'static str, effect: &'static str) -> Self {
         Self { path, effect: Effect::Acts(effect), warn: None }
     }
 
@@ -65,7 +65,7 @@ impl Row {
     }
 
     /// The same row, with a warning for where the field does nothing.
-    pub(super) const fn but(self, warn: fn(&Site<'_>) -> Option<String>) -> Self {
+    pub(super) const fn with_warning(self, warn: fn(&Site<'_>) -> Option<String>) -> Self {
         Self { warn: Some(warn), ..self }
     }
 }

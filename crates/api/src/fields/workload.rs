@@ -12,43 +12,46 @@ use crate::names::MAIN_CONTAINER;
 use crate::v1alpha2::{KvCacheOffloading, ParallelismSpec};
 
 pub(super) const ROWS: &[Row] = &[
-    Row::acts("replicas", "replicas of the Deployment or LeaderWorkerSet"),
-    Row::acts("parallelism.tensor", "--tensor-parallel-size, by the presets").but(|site| {
+    Row::with_effect("replicas", "replicas of the Deployment or LeaderWorkerSet"),
+    Row::with_effect("parallelism.tensor", "--tensor-parallel-size, by the presets").with_warning(|site| {
         parallelism(site)?.is_tensor_parallel().then_some(())?;
         if site.starts_by_itself() {
             return site.note("parallelism.tensor", OWN_COMMAND);
         }
         too_few_devices(site)
     }),
-    Row::acts("parallelism.pipeline", "selects the pipeline-parallel presets; pods of a group").but(|site| {
-        let parallelism = parallelism(site)?;
-        parallelism.is_pipeline_parallel().then_some(())?;
-        if site.is_one_pod() {
-            return site.note("parallelism.pipeline", &one_pod(site));
-        }
-        let is_group = site.whole && site.workload.worker.is_some();
-        // The engine of a runtime has other presets, or refuses the field by itself.
-        let is_alone = is_group && !parallelism.is_data_parallel() && site.spec.runtime().is_none();
-        is_alone.then_some(())?;
-        site.note("parallelism.pipeline", NO_PIPELINE_PRESET)
-    }),
-    Row::acts("parallelism.data", "selects the data-parallel presets; data / dataLocal pods of a group").but(
-        |site| {
+    Row::with_effect("parallelism.pipeline", "selects the pipeline-parallel presets; pods of a group")
+        .with_warning(|site| {
             let parallelism = parallelism(site)?;
-            let data = parallelism.data?;
+            parallelism.is_pipeline_parallel().then_some(())?;
             if site.is_one_pod() {
-                return site.note("parallelism.data", &one_pod(site));
+                return site.note("parallelism.pipeline", &one_pod(site));
             }
-            (site.workload.worker.is_some() || !site.whole).then_some(())?;
-            let local = parallelism.data_local.filter(|local| *local > 0 && data % local != 0)?;
-            let ranks = (data / local).max(1).saturating_mul(local);
-            let text =
-                format!("is {data}, no multiple of dataLocal ({local}): {ranks} ranks are started instead");
-            site.note("parallelism.data", &text)
-        },
-    ),
-    Row::acts("parallelism.dataLocal", "--data-parallel-size-local; data / dataLocal pods of a group").but(
-        |site| {
+            let is_group = site.whole && site.workload.worker.is_some();
+            // The engine of a runtime has other presets, or refuses the field by itself.
+            let is_alone = is_group && !parallelism.is_data_parallel() && site.spec.runtime().is_none();
+            is_alone.then_some(())?;
+            site.note("parallelism.pipeline", NO_PIPELINE_PRESET)
+        }),
+    Row::with_effect(
+        "parallelism.data",
+        "selects the data-parallel presets; data / dataLocal pods of a group",
+    )
+    .with_warning(|site| {
+        let parallelism = parallelism(site)?;
+        let data = parallelism.data?;
+        if site.is_one_pod() {
+            return site.note("parallelism.data", &one_pod(site));
+        }
+        (site.workload.worker.is_some() || !site.whole).then_some(())?;
+        let local = parallelism.data_local.filter(|local| *local > 0 && data % local != 0)?;
+        let ranks = (data / local).max(1).saturating_mul(local);
+        let text =
+            format!("is {data}, no multiple of dataLocal ({local}): {ranks} ranks are started instead");
+        site.note("parallelism.data", &text)
+    }),
+    Row::with_effect("parallelism.dataLocal", "--data-parallel-size-local; data / dataLocal pods of a group")
+        .with_warning(|site| {
             let parallelism = parallelism(site)?;
             parallelism.data_local?;
             if site.is_one_pod() {
@@ -57,9 +60,8 @@ pub(super) const ROWS: &[Row] = &[
             // With both, the row of `tensor` tells.
             (!parallelism.is_tensor_parallel() && !site.starts_by_itself()).then_some(())?;
             too_few_devices(site)
-        },
-    ),
-    Row::acts("parallelism.dataRPCPort", "--data-parallel-rpc-port").but(|site| {
+        }),
+    Row::with_effect("parallelism.dataRPCPort", "--data-parallel-rpc-port").with_warning(|site| {
         let parallelism = parallelism(site)?;
         parallelism.data_rpc_port?;
         if site.is_one_pod() {
@@ -71,11 +73,12 @@ pub(super) const ROWS: &[Row] = &[
             "has no effect without parallelism.data and parallelism.dataLocal",
         )
     }),
-    Row::acts("parallelism.expert", "--enable-expert-parallel, by the presets of several pods").but(|site| {
-        (parallelism(site)?.expert && site.is_one_pod()).then_some(())?;
-        site.note("parallelism.expert", &one_pod(site))
-    }),
-    Row::acts("labels", "labels of the pods and of the workload's Service").but(|site| {
+    Row::with_effect("parallelism.expert", "--enable-expert-parallel, by the presets of several pods")
+        .with_warning(|site| {
+            (parallelism(site)?.expert && site.is_one_pod()).then_some(())?;
+            site.note("parallelism.expert", &one_pod(site))
+        }),
+    Row::with_effect("labels", "labels of the pods and of the workload's Service").with_warning(|site| {
         let taken =
             [labels::NAME, labels::PART_OF, labels::COMPONENT, labels::KSERVE_COMPONENT, labels::ROLE];
         let key = first(&site.workload.labels, &taken)?;
@@ -87,31 +90,40 @@ pub(super) const ROWS: &[Row] = &[
             &format!("sets {key}, by which the pods of the service are found: use another key"),
         )
     }),
-    Row::acts("annotations", "annotations of the pods and of the workload's Service"),
-    Row::acts("template", "the pod, or the leader of a group, merged over the preset's").but(|site| {
-        initializer(site).or_else(|| beside_main(site, "template", site.workload.template.as_deref()))
+    Row::with_effect("annotations", "annotations of the pods and of the workload's Service"),
+    Row::with_effect("template", "the pod, or the leader of a group, merged over the preset's").with_warning(
+        |site| {
+            initializer(site)
+                .or_else(|| extra_main_container(site, "template", site.workload.template.as_deref()))
+        },
+    ),
+    Row::with_effect("worker", "the workers of a group, merged over the preset's").with_warning(|site| {
+        group_of_one(site).or_else(|| extra_main_container(site, "worker", site.workload.worker.as_deref()))
     }),
-    Row::acts("worker", "the workers of a group, merged over the preset's").but(|site| {
-        group_of_one(site).or_else(|| beside_main(site, "worker", site.workload.worker.as_deref()))
-    }),
-    Row::acts("kvCacheOffloading.cpu", "--kv-transfer-config of the model server").but(|site| {
-        let offloading = kv_cache(site)?;
-        if offloading.cpu.0.0.trim_start_matches('0').is_empty() {
-            return site.note("kvCacheOffloading.cpu", "is 0: no memory is given to offloading");
-        }
-        site.note("kvCacheOffloading.cpu", no_connector(site)?)
-    }),
-    Row::acts("kvCacheOffloading.evictionPolicy", "--kv-transfer-config of the model server").but(|site| {
-        // The API server fills in lru, so that nobody may have asked for it.
-        kv_cache(site).filter(|offloading| !matches!(offloading.eviction_policy.as_str(), "" | "lru"))?;
-        site.note("kvCacheOffloading.evictionPolicy", no_connector(site)?)
-    }),
-    Row::acts("kvCacheOffloading.secondary[].fileSystem.emptyDir.size", "limit and request of an emptyDir"),
-    Row::acts("kvCacheOffloading.secondary[].fileSystem.pvc.spec", "an ephemeral claim for each pod"),
-    Row::acts("kvCacheOffloading.secondary[].fileSystem.pvc.ref.name", "the claim is mounted"),
-    Row::acts("kvCacheOffloading.secondary[].fileSystem.pvc.ref.path", "subPath of the mount"),
-    Row::acts("rolloutStrategy.maxUnavailable", "rolling update of the Deployment or LeaderWorkerSet"),
-    Row::acts("rolloutStrategy.maxSurge", "rolling update of the Deployment or LeaderWorkerSet"),
+    Row::with_effect("kvCacheOffloading.cpu", "--kv-transfer-config of the model server").with_warning(
+        |site| {
+            let offloading = kv_cache(site)?;
+            if offloading.cpu.0.0.trim_start_matches('0').is_empty() {
+                return site.note("kvCacheOffloading.cpu", "is 0: no memory is given to offloading");
+            }
+            site.note("kvCacheOffloading.cpu", no_connector(site)?)
+        },
+    ),
+    Row::with_effect("kvCacheOffloading.evictionPolicy", "--kv-transfer-config of the model server")
+        .with_warning(|site| {
+            // The API server fills in lru, so that nobody may have asked for it.
+            kv_cache(site).filter(|offloading| !matches!(offloading.eviction_policy.as_str(), "" | "lru"))?;
+            site.note("kvCacheOffloading.evictionPolicy", no_connector(site)?)
+        }),
+    Row::with_effect(
+        "kvCacheOffloading.secondary[].fileSystem.emptyDir.size",
+        "limit and request of an emptyDir",
+    ),
+    Row::with_effect("kvCacheOffloading.secondary[].fileSystem.pvc.spec", "an ephemeral claim for each pod"),
+    Row::with_effect("kvCacheOffloading.secondary[].fileSystem.pvc.ref.name", "the claim is mounted"),
+    Row::with_effect("kvCacheOffloading.secondary[].fileSystem.pvc.ref.path", "subPath of the mount"),
+    Row::with_effect("rolloutStrategy.maxUnavailable", "rolling update of the Deployment or LeaderWorkerSet"),
+    Row::with_effect("rolloutStrategy.maxSurge", "rolling update of the Deployment or LeaderWorkerSet"),
 ];
 
 /// The warnings about topologies that cannot work. They also hold for a composed spec.
@@ -201,7 +213,7 @@ pub fn devices(container: &Container) -> impl Iterator<Item = (&str, i64)> {
 
 /// A container that was probably meant to be the model server. Nothing but presets adds to the spec, and it does not touch
 /// the container `main`, so the preset's runs as well.
-fn beside_main(site: &Site<'_>, field: &str, pod: Option<&PodSpec>) -> Option<String> {
+fn extra_main_container(site: &Site<'_>, field: &str, pod: Option<&PodSpec>) -> Option<String> {
     /// Names in images of model servers that are not among the engines.
     const OTHERS: [&str; 2] = ["tritonserver", "text-generation-inference"];
     let containers = &pod.filter(|_| site.whole)?.containers;

@@ -134,7 +134,7 @@ pub struct HTTPBackendRef {
 
 impl HTTPRouteRule {
     /// Whether requests that match it have nowhere to go: it names no back end, and no filter of it answers them.
-    pub fn leads_nowhere(&self) -> bool {
+    pub fn has_no_destination(&self) -> bool {
         let answers =
             |filter: &HTTPRouteFilter| matches!(filter.type_.as_str(), "RequestRedirect" | "ExtensionRef");
         self.backend_refs.is_empty() && !self.filters.iter().any(answers)

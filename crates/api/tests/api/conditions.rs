@@ -2,7 +2,9 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use longboat_api::conditions::{Condition, ConditionStatus, Conditions, SERVICE, WORKLOADS, groom, types};
+use longboat_api::conditions::{
+    Condition, ConditionStatus, Conditions, SERVICE, WORKLOADS, set_transition_times, types,
+};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -69,7 +71,7 @@ fn what_says_the_same_keeps_its_time() {
     let mut conditions = Conditions::new(SERVICE, &mut before, at(1));
     conditions.initialize();
     conditions.mark_false(types::WORKLOADS_READY, "Progressing", "");
-    groom(&mut before, &[], at(1));
+    set_transition_times(&mut before, &[], at(1));
 
     // A condition that changes and changes back within one reconcile keeps its time.
     let mut after = before.clone();
@@ -77,7 +79,7 @@ fn what_says_the_same_keeps_its_time() {
     conditions.mark_true(types::WORKLOADS_READY);
     conditions.mark_false(types::WORKLOADS_READY, "Progressing", "");
     conditions.mark_true(types::PRESETS_COMBINED);
-    groom(&mut after, &before, at(9));
+    set_transition_times(&mut after, &before, at(9));
     let time = |type_: &str| after.iter().find(|c| c.type_ == type_).unwrap().last_transition_time.clone();
     assert_eq!(time(types::WORKLOADS_READY), Some(Time(at(1))));
     assert_eq!(time(types::PRESETS_COMBINED), Some(Time(at(9))));

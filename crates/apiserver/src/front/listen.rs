@@ -85,7 +85,7 @@ async fn connection<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let stream = FramingStream::new(stream).heads_within(heads);
+    let stream = FramingStream::new(stream).with_head_budget(heads);
     let switched = stream.switched();
     let slow = CancellationToken::new();
     let closing = slow.clone();

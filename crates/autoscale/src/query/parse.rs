@@ -53,7 +53,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Consumes this text, if it comes next.
-    fn eat(&mut self, token: &str) -> bool {
+    fn consume(&mut self, token: &str) -> bool {
         self.skip();
         let is_next = self.rest().starts_with(token);
         if is_next {
@@ -63,7 +63,7 @@ impl<'a> Parser<'a> {
     }
 
     fn need(&mut self, token: &str, expected: &'static str) -> Result<(), QueryError> {
-        if self.eat(token) { Ok(()) } else { Err(self.expected(expected)) }
+        if self.consume(token) { Ok(()) } else { Err(self.expected(expected)) }
     }
 
     /// Consumes a word, such as the name of a metric or of a function.
@@ -81,7 +81,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Consumes this word, if it comes next.
-    fn eat_word(&mut self, wanted: &str) -> bool {
+    fn consume_word(&mut self, wanted: &str) -> bool {
         let before = self.at;
         if self.word().is_some_and(|word| word.eq_ignore_ascii_case(wanted)) {
             return true;
@@ -96,7 +96,7 @@ impl<'a> Parser<'a> {
             return Err(QueryError::TooLarge);
         }
         let mut left = self.sum()?;
-        while self.eat_word("or") {
+        while self.consume_word("or") {
             left = binary(Operator::Or, left, self.sum()?);
         }
         self.depth -= 1;
@@ -118,7 +118,7 @@ impl<'a> Parser<'a> {
         operand: fn(&mut Self) -> Result<Expression, QueryError>,
     ) -> Result<Expression, QueryError> {
         let mut left = operand(self)?;
-        while let Some((_, operator)) = operators.iter().find(|(token, _)| self.eat(token)) {
+        while let Some((_, operator)) = operators.iter().find(|(token, _)| self.consume(token)) {
             left = binary(*operator, left, operand(self)?);
         }
         Ok(left)
@@ -129,7 +129,7 @@ impl<'a> Parser<'a> {
         if self.operands > MAX_OPERANDS {
             return Err(QueryError::TooLarge);
         }
-        if self.eat("(") {
+        if self.consume("(") {
             let inside = self.expression()?;
             self.need(")", "`)`")?;
             return Ok(inside);
@@ -142,7 +142,7 @@ impl<'a> Parser<'a> {
         if let Some(by) = aggregation(word) {
             return self.aggregate(by);
         }
-        if !self.eat("(") {
+        if !self.consume("(") {
             return Ok(Expression::Select(self.selector(word)?));
         }
         let function = match word {
@@ -184,15 +184,15 @@ impl<'a> Parser<'a> {
     }
 
     fn grouping(&mut self) -> Result<Option<Grouping>, QueryError> {
-        let excluded = self.eat_word("without");
-        if !excluded && !self.eat_word("by") {
+        let excluded = self.consume_word("without");
+        if !excluded && !self.consume_word("by") {
             return Ok(None);
         }
         self.need("(", "`(`")?;
         let mut labels = Vec::new();
         while let Some(label) = self.word() {
             labels.push(label.to_owned());
-            if !self.eat(",") {
+            if !self.consume(",") {
                 break;
             }
         }
@@ -202,10 +202,10 @@ impl<'a> Parser<'a> {
 
     fn selector(&mut self, name: &str) -> Result<Selector, QueryError> {
         let mut matchers = Vec::new();
-        if self.eat("{") {
+        if self.consume("{") {
             while let Some(label) = self.word() {
                 matchers.push(self.matcher(label)?);
-                if !self.eat(",") {
+                if !self.consume(",") {
                     break;
                 }
             }
@@ -216,10 +216,10 @@ impl<'a> Parser<'a> {
 
     fn matcher(&mut self, label: &str) -> Result<Matcher, QueryError> {
         let (negated, is_regex) = match () {
-            () if self.eat("=~") => (false, true),
-            () if self.eat("!~") => (true, true),
-            () if self.eat("!=") => (true, false),
-            () if self.eat("=") => (false, false),
+            () if self.consume("=~") => (false, true),
+            () if self.consume("!~") => (true, true),
+            () if self.consume("!=") => (true, false),
+            () if self.consume("=") => (false, false),
             () => return Err(self.expected("`=`, `!=`, `=~` or `!~`")),
         };
         let text = self.string()?;

@@ -61,7 +61,7 @@ pub(crate) static TYPES: LazyLock<Types> = LazyLock::new(|| {
         Field {
             json: SERVICE_KEY,
             go: "LLMInferenceService",
-            ty: Ty::Ptr(leaked(service)),
+            ty: Ty::Ptr(leak(service)),
             omit: Omit::Never,
             embedded: true,
         },
@@ -98,7 +98,7 @@ impl Structs {
             return Ty::Struct(known);
         }
         let def = type_def(name);
-        let structure = leaked(Struct::new(def.map_or(name, TypeDef::go_name), methods::of(name)));
+        let structure = leak(Struct::new(def.map_or(name, TypeDef::go_name), methods::of(name)));
         // It is known before its fields are: an adapter has the type of a model, which has adapters.
         self.0.insert(name, structure);
         let fields = def.into_iter().flat_map(TypeDef::go_fields).map(|field| Field {
@@ -120,9 +120,9 @@ impl Structs {
             GoType::Float(name) => Ty::Float(text(name)),
             GoType::Bytes => Ty::Slice("", &Ty::Int("uint8")),
             GoType::Struct(name) => self.of(name),
-            GoType::Pointer(inner) => Ty::Ptr(leaked(self.ty(*inner))),
-            GoType::Slice(name, inner) => Ty::Slice(text(name), leaked(self.ty(*inner))),
-            GoType::Map(name, inner) => Ty::Map(text(name), leaked(self.ty(*inner))),
+            GoType::Pointer(inner) => Ty::Ptr(leak(self.ty(*inner))),
+            GoType::Slice(name, inner) => Ty::Slice(text(name), leak(self.ty(*inner))),
+            GoType::Map(name, inner) => Ty::Map(text(name), leak(self.ty(*inner))),
             GoType::Quantity => Ty::Quantity,
             GoType::IntOrString => Ty::IntOrString,
             GoType::Time | GoType::MicroTime => Ty::Time,
@@ -132,7 +132,7 @@ impl Structs {
     }
 }
 
-fn leaked<T>(value: T) -> &'static T {
+fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
 

@@ -167,7 +167,7 @@ impl Metrics {
         for phase in Phase::ALL {
             drop(metrics.phases.get_or_create(&PhaseLabel { phase: phase.name() }));
         }
-        metrics.leads(false);
+        metrics.set_leading(false);
         metrics
     }
 
@@ -233,7 +233,7 @@ impl Metrics {
     }
 
     /// Sets whether this process leads, that is, reconciles.
-    pub(crate) fn leads(&self, leads: bool) {
+    pub(crate) fn set_leading(&self, leads: bool) {
         self.leads.get_or_create(&NameLabel { name: CONTROLLER_LEASE }).set(leads.into());
     }
 }

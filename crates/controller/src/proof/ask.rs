@@ -35,7 +35,7 @@ const MAX_METRICS_READS: u32 = 3;
 const METRICS_READ_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Sends the request, and reads the metrics that show what the engines did.
-pub(super) async fn see(probe: &Probe) -> ProbeObservation {
+pub(super) async fn observe_probe(probe: &Probe) -> ProbeObservation {
     let pods = pod_client(probe);
     let before = if probe.disaggregated { metrics(&pods, probe).await } else { Vec::new() };
     let context = if probe.disaggregated { context(&pods, probe).await } else { None };

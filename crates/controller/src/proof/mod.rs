@@ -31,7 +31,7 @@ pub(crate) async fn run(context: Arc<Context>) {
             tasks.spawn(send(context.clone(), permits, service.clone(), probe.clone(), sent))
         });
         tokio::select! {
-            () = context.proofs.woken() => {}
+            () = context.proofs.next_due() => {}
             Some(_) = tasks.join_next() => {}
         }
     }
@@ -47,7 +47,7 @@ async fn send(
     tokio::time::sleep(probe.delay).await;
     let Ok(_permit) = permits.acquire().await else { return };
     sent.store(true, Ordering::Release);
-    let seen = ask::see(&probe).await;
+    let seen = ask::observe_probe(&probe).await;
     let outcome = judge(&probe, &seen);
     let transfer = outcome.transfer.as_ref().map(Verdict::reason);
     tracing::info!(

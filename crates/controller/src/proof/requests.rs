@@ -111,7 +111,7 @@ impl Proofs {
     }
 
     /// Waits until another request is due.
-    pub(super) async fn woken(&self) {
+    pub(super) async fn next_due(&self) {
         self.wake.notified().await;
     }
 }

@@ -131,6 +131,6 @@ async fn wait_for(
     senders: &[String],
 ) -> Result<(), ReconcileError> {
     let message = format!("waiting for member {} to remove backendRef before deletion", senders.join(", "));
-    let status = plan::leaving(service, &message, Timestamp::now());
+    let status = plan::deletion_status(service, &message, Timestamp::now());
     status::publish(context, subject, service, status).await
 }

@@ -136,7 +136,7 @@ pub(crate) trait Rules: Metadata<Ty = ObjectMeta> + Clone {
     /// labels name. A child that lost its owner reference still has the labels, and so does a Service whose addresses are in
     /// a certificate.
     fn concerns(&self) -> Vec<Key> {
-        related(self.metadata()).into_iter().collect()
+        related_service(self.metadata()).into_iter().collect()
     }
 
     /// Keys of indexes under which services depend on the object.
@@ -151,7 +151,7 @@ pub(crate) trait Rules: Metadata<Ty = ObjectMeta> + Clone {
 }
 
 /// The service that controls an object, or that its labels name.
-pub(crate) fn related(metadata: &ObjectMeta) -> Option<Key> {
+pub(crate) fn related_service(metadata: &ObjectMeta) -> Option<Key> {
     owner(metadata).or_else(|| labelled(metadata, Namespace(metadata.namespace.as_deref()?)))
 }
 

@@ -78,7 +78,7 @@ impl Server {
         // Not by the first bytes: HTTP/2 may be turned off, and then it is not offered.
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let builder = if is_http2 { &self.http2 } else { &self.http1 };
-        let stream = FramingStream::new(stream).heads_within(&self.heads);
+        let stream = FramingStream::new(stream).with_head_budget(&self.heads);
         let requests = RunningRequests::default();
         let (answering, running) = (self.answering.clone(), requests.clone());
         let service = service_fn(move |request| {

@@ -79,7 +79,7 @@ async fn a_config_hears_of_its_users_although_an_answer_got_lost() {
         running.faults.plan(nth, Fault::Timeout);
         world.apply(service("llm", json!({"baseRefs": [{"name": "mine"}]}))).await;
         world.eventually("the user", async || users().await == ["llm"]).await;
-        if !running.faults.happened() {
+        if !running.faults.has_happened() {
             // The writes are the finalizer, a child, the service's status and the config's status.
             assert!(nth > 4, "only {nth} writes led there");
             break;

@@ -56,12 +56,12 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
 }
 
 /// Returns why a service without a proof would fail: its engines do not know the model by its name.
-pub(crate) fn refuted(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
+pub(crate) fn predicted_failure(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     other_name(facts, service)
 }
 
 /// Returns why prefill and decode cannot work together, as far as pods and policies show it without a request.
-pub(crate) fn doubt(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
+pub(crate) fn disaggregation_problem(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     // Pods in a local cluster run the simulator, which needs no connector.
     if facts.local || service.spec.prefill.is_none() {
         return None;
@@ -198,8 +198,11 @@ fn blocked_port(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
         let mut env = main.env.iter().flatten().filter(|variable| variable.name == SIDE_CHANNEL_PORT);
         let set = env.next().and_then(|variable| variable.value.as_deref()?.parse().ok());
         let port = set.unwrap_or(SIDE_CHANNEL);
-        let selecting: Vec<&NetworkPolicy> =
-            facts.network_policies.iter().filter(|policy| isolates(policy, namespace, pod)).collect();
+        let selecting: Vec<&NetworkPolicy> = facts
+            .network_policies
+            .iter()
+            .filter(|policy| restricts_ingress(policy, namespace, pod))
+            .collect();
         let rules = selecting
             .iter()
             .filter_map(|policy| policy.spec.as_ref())
@@ -226,7 +229,7 @@ fn blocked_port(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
 }
 
 /// Whether a policy restricts the incoming connections of a pod.
-fn isolates(policy: &NetworkPolicy, namespace: Namespace<&str>, pod: &Pod) -> bool {
+fn restricts_ingress(policy: &NetworkPolicy, namespace: Namespace<&str>, pod: &Pod) -> bool {
     let Some(spec) = &policy.spec else { return false };
     // A policy without types applies to incoming connections.
     let is_ingress = spec

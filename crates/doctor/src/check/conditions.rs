@@ -46,12 +46,12 @@ pub(super) const ROWS: &[Row] = &[
         pools::cause(facts, service).or_else(|| Some(own_words(service, condition)))
     }),
     row(types::ADAPTERS_LOADED, OWN_WORDS),
-    restating(types::ROUTER_READY, |facts, service, condition| {
+    restating_row(types::ROUTER_READY, |facts, service, condition| {
         gateway_api_missing(facts).or_else(|| Some(own_words(service, condition)))
     }),
-    restating(types::GROUP_READY, OWN_WORDS),
-    restating(types::SERVING_PROVEN, PROVEN),
-    restating(types::KV_TRANSFER_OBSERVED, PROVEN),
+    restating_row(types::GROUP_READY, OWN_WORDS),
+    restating_row(types::SERVING_PROVEN, PROVEN),
+    restating_row(types::KV_TRANSFER_OBSERVED, PROVEN),
 ];
 
 const OWN_WORDS: Follow = |_, service, condition| Some(own_words(service, condition));
@@ -63,7 +63,7 @@ const fn row(type_: &'static str, follow: Follow) -> Row {
     Row { type_, follow, restates: false }
 }
 
-const fn restating(type_: &'static str, follow: Follow) -> Row {
+const fn restating_row(type_: &'static str, follow: Follow) -> Row {
     Row { type_, follow, restates: true }
 }
 

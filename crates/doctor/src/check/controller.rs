@@ -19,7 +19,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     let Some(deployment) = &facts.controller else {
         let cause = "there is no controller, so nothing is created for the services";
         let fix = format!("longboat install --namespace {namespace}");
-        findings.push(Cause::new("ControllerMissing", cause, fix).breaks(object));
+        findings.push(Cause::new("ControllerMissing", cause, fix).broken(object));
         return;
     };
     let available = deployment.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0);
@@ -30,14 +30,14 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     if wanted == 0 {
         let fix = format!("kubectl scale -n {namespace} deployment/{CONTROLLER} --replicas=2");
         findings
-            .push(Cause::new("ControllerStopped", "the Deployment is scaled to zero", fix).breaks(object));
+            .push(Cause::new("ControllerStopped", "the Deployment is scaled to zero", fix).broken(object));
         return;
     }
     let cause = pods::of_deployment(facts, deployment).unwrap_or_else(|| {
         let fix = format!("kubectl logs -n {namespace} deployment/{CONTROLLER}");
         Cause::new("ControllerNotReady", "none of its pods is ready", fix)
     });
-    findings.push(cause.breaks(object));
+    findings.push(cause.broken(object));
 }
 
 /// The namespaces to which the controller is limited. Empty if it watches all.

@@ -35,17 +35,17 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         let Some(definition) = facts.definitions.get(name) else {
             findings.push(
                 Cause::new("DefinitionMissing", "the API server does not serve this kind", INSTALL)
-                    .breaks(object),
+                    .broken(object),
             );
             continue;
         };
         if let Some(message) = not_established(definition) {
             let fix = format!("kubectl describe crd {name}");
-            findings.push(Cause::new("DefinitionNotEstablished", message, fix).breaks(&object));
+            findings.push(Cause::new("DefinitionNotEstablished", message, fix).broken(&object));
         }
         if !serves(definition, STORED) {
             let cause = format!("the API server does not serve version {STORED}, which the controller reads");
-            findings.push(Cause::new("VersionMissing", cause, INSTALL).breaks(&object));
+            findings.push(Cause::new("VersionMissing", cause, INSTALL).broken(&object));
         }
         let stored = definition.status.iter().flat_map(|status| status.stored_versions.iter().flatten());
         for old in stored.filter(|version| *version != STORED) {
@@ -54,7 +54,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
                 "write each object once (`kubectl get {name} -A -o name` and an empty patch), then remove \
                  {old} from status.storedVersions"
             );
-            findings.push(Cause::new("OldVersionStored", cause, fix).threatens(&object));
+            findings.push(Cause::new("OldVersionStored", cause, fix).warning_about(&object));
         }
     }
     for (name, version) in FOREIGN {
@@ -65,7 +65,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
                 format!("the API server serves only {}, but Longboat needs {version}", served.join(", "));
             let fix = "install a release of this API that serves {version}".to_owned();
             let object = format!("CustomResourceDefinition {name}");
-            findings.push(Cause::new("VersionMissing", cause, fix).threatens(object));
+            findings.push(Cause::new("VersionMissing", cause, fix).warning_about(object));
         }
     }
 }

@@ -21,5 +21,5 @@ pub(crate) fn missing(facts: &Facts) -> Option<Finding> {
          webhooks";
     let fix = "run `longboat install --set image=REGISTRY/longboat:TAG` with an image of this build";
     let object = format!("Installation in namespace {}", facts.snapshot.system_namespace);
-    Some(Cause::new("NotInstalled", cause, fix).breaks(object))
+    Some(Cause::new("NotInstalled", cause, fix).broken(object))
 }

@@ -37,5 +37,5 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     let fix = format!(
         "run `kubectl logs -n {namespace} deployment/{CONTROLLER}`, and check that the controller may write its Lease"
     );
-    findings.push(Cause::new("NoLeader", cause, fix).breaks(format!("Lease {namespace}/{CONTROLLER_LEASE}")));
+    findings.push(Cause::new("NoLeader", cause, fix).broken(format!("Lease {namespace}/{CONTROLLER_LEASE}")));
 }

@@ -37,6 +37,6 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
             collision.model, collision.other
         );
         let fix = "set another spec.model.name, or one spec.router.route.group in both, which shares the traffic";
-        Cause::new("ModelNameCollision", text, fix).threatens(format!("LLMInferenceService {}", collision.service))
+        Cause::new("ModelNameCollision", text, fix).warning_about(format!("LLMInferenceService {}", collision.service))
     }));
 }

@@ -16,6 +16,6 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         );
         let fix = "allow user namespaces (`sysctl user.max_user_namespaces`, and on Ubuntu \
                    `kernel.apparmor_restrict_unprivileged_userns=0`), and start `longboat up` without `--rewrite-paths`";
-        Cause::new("PathsRewritten", cause, fix).threatens(format!("Node {node}"))
+        Cause::new("PathsRewritten", cause, fix).warning_about(format!("Node {node}"))
     }));
 }

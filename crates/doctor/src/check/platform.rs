@@ -16,7 +16,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     let namespace = facts.snapshot.system_namespace.as_deref();
     let object = format!("ConfigMap {namespace}/{PLATFORM_CONFIG_MAP}");
     if let Some(error) = &facts.platform_error {
-        findings.push(Cause::new("PlatformSettings", error.clone(), fix(facts)).breaks(object));
+        findings.push(Cause::new("PlatformSettings", error.clone(), fix(facts)).broken(object));
         return;
     }
     findings.extend(open_picker(facts));
@@ -30,7 +30,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     }
     if let Some(cause) = gateways::cause(facts, namespace, name) {
         // Services with their own Gateways do not need it. Other services have their own findings.
-        findings.push(cause.threatens(format!("Gateway {namespace}/{name}")));
+        findings.push(cause.warning_about(format!("Gateway {namespace}/{name}")));
     }
 }
 
@@ -77,5 +77,5 @@ fn open_picker(facts: &Facts) -> Option<Finding> {
          --set platform.settings.longboat.pickerClients='[{clients}]'"
     );
     let object = format!("NetworkPolicy {namespace}/{SHARED_PICKER}");
-    Some(Cause::new("PickerClientsNotEnforced", cause, fix).threatens(object))
+    Some(Cause::new("PickerClientsNotEnforced", cause, fix).warning_about(object))
 }

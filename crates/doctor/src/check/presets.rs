@@ -21,7 +21,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         let Some(live) = live else {
             let cause = format!("the specs of services {} cannot be composed", presets::why(suffix));
             let fix = "run `longboat install`: it applies the presets of this build".to_owned();
-            findings.push(Cause::new("PresetMissing", cause, fix).breaks(object));
+            findings.push(Cause::new("PresetMissing", cause, fix).broken(object));
             continue;
         };
         let own = builtin.iter().find(|own| own.metadata.name.as_deref() == Some(&name));
@@ -33,7 +33,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
             );
             let fix = "run `longboat diff --from-presets` to see what it changes, and `longboat install` to \
                  replace it; put changes of your own into a config that services name in spec.baseRefs";
-            findings.push(Cause::new("PresetDiffers", cause, fix).threatens(object));
+            findings.push(Cause::new("PresetDiffers", cause, fix).warning_about(object));
         }
     }
 }

@@ -14,7 +14,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     let cause = format!("the controller may not {}", facts.denied.join(", "));
     let fix = "run `longboat install`: it writes the roles and their bindings again".to_owned();
     let object = format!("ServiceAccount {}/{}", facts.snapshot.system_namespace, account(facts));
-    findings.push(Cause::new("RightsMissing", cause, fix).breaks(object));
+    findings.push(Cause::new("RightsMissing", cause, fix).broken(object));
 }
 
 /// The service account of the controller.

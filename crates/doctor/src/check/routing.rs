@@ -26,7 +26,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
             && !is_told(findings, &object)
         {
             cause.chain.retain(|step| *step != object);
-            findings.push(cause.breaks(object));
+            findings.push(cause.broken(object));
         }
     }
     for gateway in facts.snapshot.gateways.iter() {
@@ -34,7 +34,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         let object = format!("Gateway {namespace}/{name}");
         let is_ours = facts.local || of_services.contains(&*namespace);
         if is_ours && !is_told(findings, &object) && findings.iter().all(|finding| finding.object != object) {
-            findings.extend(gateways::refused_listeners(gateway).map(|cause| cause.threatens(&object)));
+            findings.extend(gateways::refused_listeners(gateway).map(|cause| cause.warning_about(&object)));
         }
     }
 }

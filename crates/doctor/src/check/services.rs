@@ -22,8 +22,8 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         let namespace = Namespace::of(&service.metadata);
         let name = Name::of(&service.metadata);
         let object = format!("LLMInferenceService {namespace}/{name}");
-        if let Some(cause) = unseen(facts, service) {
-            findings.push(cause.breaks(object));
+        if let Some(cause) = not_reconciled(facts, service) {
+            findings.push(cause.broken(object));
             continue;
         }
         if annotations::is_stopped(service.metadata.annotations.as_ref()) {
@@ -34,20 +34,21 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         findings.extend(conditions.iter().filter_map(|condition| limited(service, condition, &object)));
         if found(types::READY).is_some_and(Condition::is_true) {
             if let Some(cause) = serving::cause(facts, service) {
-                findings.push(cause.breaks(&object));
+                findings.push(cause.broken(&object));
             } else if let Some(finding) = unproven(facts, service, &object) {
                 findings.push(finding);
             }
             if let Some(condition) = found(types::GROUP_DEGRADED).filter(|found| found.is_true()) {
                 let fix = "use the same spec.model.name and the same adapters in all members of the group";
-                findings.push(Cause::new("GroupDiverges", condition.message.clone(), fix).threatens(&object));
+                findings
+                    .push(Cause::new("GroupDiverges", condition.message.clone(), fix).warning_about(&object));
             }
             let group = service.status.iter().find_map(|status| status.router.as_ref()?.group.as_ref());
             if let Some(group) = group.filter(|group| group.members.iter().all(|member| member.weight == 0)) {
                 let text =
                     format!("all members of group {} have weight 0, so its address answers 500", group.name);
                 let fix = "set spec.router.route.weight of a member";
-                findings.push(Cause::new("GroupWithoutTraffic", text, fix).breaks(&object));
+                findings.push(Cause::new("GroupWithoutTraffic", text, fix).broken(&object));
             }
             continue;
         }
@@ -66,7 +67,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
             }
             let Some(cause) = (row.follow)(facts, service, condition) else { continue };
             if conditions::is_beyond_a_laptop(facts, condition) {
-                warnings.push(cause.through(step(condition)).threatens(&object));
+                warnings.push(cause.through(step(condition)).warning_about(&object));
                 continue;
             }
             if !causes.iter().any(|known| known.text == cause.text) {
@@ -77,7 +78,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
             let message = found(types::READY).map_or_else(String::new, |ready| ready.message.clone());
             causes.push(conditions::not_ready(service, &message));
         }
-        findings.extend(causes.into_iter().map(|cause| cause.breaks(&object)));
+        findings.extend(causes.into_iter().map(|cause| cause.broken(&object)));
         findings.extend(warnings);
     }
 }
@@ -105,7 +106,7 @@ fn limited(service: &LLMInferenceService, condition: &Condition, object: &str) -
         ),
         _ => return None,
     };
-    Some(cause.through(step(condition)).threatens(object))
+    Some(cause.through(step(condition)).warning_about(object))
 }
 
 /// Returns a finding about a service that reports Ready, but failed its proof of serving, or whose prefill and decode cannot
@@ -116,10 +117,10 @@ fn unproven(facts: &Facts, service: &LLMInferenceService, object: &str) -> Optio
     let failed = conditions.filter(|found| found.is_false() && proofs.contains(&found.type_.as_str()));
     // The transfer can only fail if a token was returned.
     if let Some(failed) = failed.max_by_key(|found| found.type_ == types::SERVING_PROVEN) {
-        return Some(proof::follow(facts, service, failed).through(step(failed)).breaks(object));
+        return Some(proof::follow(facts, service, failed).through(step(failed)).broken(object));
     }
-    let refuted = proof::refuted(facts, service).map(|cause| cause.breaks(object));
-    refuted.or_else(|| Some(proof::doubt(facts, service)?.threatens(object)))
+    let refuted = proof::refuted(facts, service).map(|cause| cause.broken(object));
+    refuted.or_else(|| Some(proof::disaggregation_problem(facts, service)?.warning_about(object)))
 }
 
 fn step(condition: &Condition) -> String {
@@ -132,7 +133,7 @@ fn step(condition: &Condition) -> String {
 }
 
 /// Returns a cause if the controller has not reconciled the current generation of a service.
-fn unseen(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
+fn not_reconciled(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     let namespace = Namespace::of(&service.metadata);
     let name = Name::of(&service.metadata);
     let conditions = service.status.as_ref().map_or(&[][..], |status| &status.conditions);

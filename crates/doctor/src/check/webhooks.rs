@@ -24,32 +24,32 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
              kubernetes.io/service-name=llmisvc-webhook-server-service`, and read the log of the controller"
             .replace("NAMESPACE", &facts.snapshot.system_namespace);
         let cause = format!("no service can be created: {refused}");
-        findings.push(Cause::new("WebhookFails", cause, fix).breaks(object));
+        findings.push(Cause::new("WebhookFails", cause, fix).broken(object));
     }
     if let Some(failed) = &facts.conversion {
         let cause = format!("services cannot be read as v1alpha1: {failed}");
         findings.push(
             Cause::new("ConversionFails", cause, INSTALL)
-                .breaks("CustomResourceDefinition llminferenceservices.serving.kserve.io"),
+                .broken("CustomResourceDefinition llminferenceservices.serving.kserve.io"),
         );
     }
     for name in ["llminferenceservice.serving.kserve.io", "llminferenceserviceconfig.serving.kserve.io"] {
         if !facts.validating.iter().any(|found| found.metadata.name.as_deref() == Some(name)) {
             let cause = "the API server does not validate services, so mistakes appear only in the status";
             let object = format!("ValidatingWebhookConfiguration {name}");
-            findings.push(Cause::new("WebhookMissing", cause, INSTALL).breaks(object));
+            findings.push(Cause::new("WebhookMissing", cause, INSTALL).broken(object));
         }
     }
     if facts.mutating.is_empty() {
         let cause = "the API server does not fill in defaults when it stores services";
         let object = "MutatingWebhookConfiguration llminferenceservice.serving.kserve.io";
-        findings.push(Cause::new("WebhookMissing", cause, INSTALL).breaks(object));
+        findings.push(Cause::new("WebhookMissing", cause, INSTALL).broken(object));
     }
     for (object, client) in clients(facts) {
         if let Some(cause) = untrusted(client) {
-            findings.push(cause.breaks(object));
+            findings.push(cause.broken(object));
         } else if let Some(cause) = ending(client) {
-            findings.push(cause.threatens(object));
+            findings.push(cause.warning_about(object));
         }
     }
 }

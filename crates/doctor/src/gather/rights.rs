@@ -57,7 +57,7 @@ pub(super) async fn denied(client: &Client, facts: &mut Facts) {
     while let Some((attributes, answer)) = asked.next().await {
         match answer {
             Ok(true) => {}
-            Ok(false) => facts.denied.push(in_words(&attributes)),
+            Ok(false) => facts.denied.push(attributes_text(&attributes)),
             Err(error) => {
                 facts.hidden.push(format!("the rights of {user}: {}", reader::sentence(&error)));
                 return;
@@ -66,7 +66,7 @@ pub(super) async fn denied(client: &Client, facts: &mut Facts) {
     }
 }
 
-fn in_words(attributes: &ResourceAttributes) -> String {
+fn attributes_text(attributes: &ResourceAttributes) -> String {
     let part = |text: &Option<String>| text.clone().unwrap_or_default();
     let (resource, group) = (part(&attributes.resource), part(&attributes.group));
     let resource = match &attributes.subresource {
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn every_right_of_the_shipped_roles_is_asked_for() {
         let cluster = needed(ROLE, None);
-        let words: Vec<String> = cluster.iter().map(in_words).collect();
+        let words: Vec<String> = cluster.iter().map(attributes_text).collect();
         for right in [
             "create deployments.apps",
             "patch llminferenceservices/status.serving.kserve.io",
@@ -134,6 +134,6 @@ mod tests {
         let namespace = Namespace("ns").to_shared();
         let within = needed(WATCHED_ROLE, Some(&namespace));
         assert!(within.len() > 50 && within.len() < cluster.len(), "{}", within.len());
-        assert!(within.iter().any(|right| in_words(right) == "create deployments.apps in ns"));
+        assert!(within.iter().any(|right| attributes_text(right) == "create deployments.apps in ns"));
     }
 }

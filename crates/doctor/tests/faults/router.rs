@@ -95,7 +95,7 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
         "listener https: InvalidCertificateRef",
         "spec.listeners[https]",
     );
-    assert!(found[0].is_lasting(), "waiting brings no certificate");
+    assert!(found[0].is_permanent(), "waiting brings no certificate");
     let found = with(|facts| {
         unheard(facts);
         let listener = json!({

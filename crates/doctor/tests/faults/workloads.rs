@@ -65,11 +65,11 @@ fn pods_that_do_not_start_lead_to_image_configuration_memory_or_model() {
         "nothing here runs this image",
         "or run the service on a cluster",
     );
-    assert!(finding.is_lasting());
+    assert!(finding.is_permanent());
     let found = with_pod(&waiting("main", "RegistryUnavailable", "try later"));
     let finding =
         only(&found, "ContainerWaits", LLM, "RegistryUnavailable", "kubectl describe pod -n ns llm-kserve-1");
-    assert!(!finding.is_lasting());
+    assert!(!finding.is_permanent());
 
     let crashed = |container: &str, reason: &str, code: i32, message: &str| {
         let mut status = waiting(container, "CrashLoopBackOff", "back-off");

@@ -146,7 +146,7 @@ impl Adapter {
             let down = read(&down, [rank, inputs])?;
             let mut up = read(&up, [outputs, rank])?;
             if config.rope_pairs == Pairs::Neighbours && matches!(target, Target::Query | Target::Key) {
-                up = neighbours(&up, rank, config.head_width);
+                up = interleave_halves(&up, rank, config.head_width);
             }
             layers[layer].insert(target, LowRank::new(down, &up, rank, scale));
         }
@@ -203,7 +203,7 @@ fn place(name: &str) -> Option<(usize, Target, usize)> {
 
 /// Reorders the rows of queries or keys as in Llama's GGUF files: each row of a head's first half is followed by its partner
 /// in the second half.
-fn neighbours(rows: &[f32], rank: usize, head_width: usize) -> Vec<f32> {
+fn interleave_halves(rows: &[f32], rank: usize, head_width: usize) -> Vec<f32> {
     let half = head_width / 2;
     rows.chunks_exact(head_width * rank)
         .flat_map(|head| {
@@ -250,6 +250,6 @@ mod tests {
 
     #[test]
     fn partners_become_neighbours() {
-        assert_eq!(neighbours(&[0.0, 1.0, 2.0, 3.0], 1, 4), [0.0, 2.0, 1.0, 3.0]);
+        assert_eq!(interleave_halves(&[0.0, 1.0, 2.0, 3.0], 1, 4), [0.0, 2.0, 1.0, 3.0]);
     }
 }

@@ -84,7 +84,7 @@ impl Adapters {
         if let Some(adapter) = self.loaded.lock().take(name) {
             return Ok(Some(adapter));
         }
-        let card = self.cards().into_iter().find(|card| card.name == name);
+        let card = self.model_cards().into_iter().find(|card| card.name == name);
         let Some(card) = card else { return Ok(None) };
         // The files may have changed. So the adapter gets a new number, and blocks that were cached before are not used with
         // it.
@@ -101,14 +101,14 @@ impl Adapters {
     }
 
     /// Returns all adapters in the order in which they were loaded.
-    pub(crate) fn cards(&self) -> Vec<Card> {
+    pub(crate) fn model_cards(&self) -> Vec<Card> {
         self.loaded.lock().entries.iter().map(|entry| entry.card.clone()).collect()
     }
 
     /// Loads an adapter. With `in_place`, it replaces the adapter of the same name. Running answers keep the old one.
     pub(crate) fn load(&self, card: Card, in_place: bool) -> Result<(), AdapterError> {
         let mut next = self.next.lock();
-        let cards = self.cards();
+        let cards = self.model_cards();
         let is_known = cards.iter().any(|known| known.name == card.name);
         if is_known && !in_place {
             return Err(AdapterError::Loaded(card.name));

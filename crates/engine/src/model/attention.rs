@@ -15,7 +15,7 @@ const LANES: usize = 16;
 const COLUMNS: usize = 32;
 
 /// Computes the attention of one token's queries, for all heads, over the keys and values of `length` tokens.
-pub(super) fn attend(
+pub(super) fn compute_attention(
     queries: &[f32],
     kv: &Kv,
     layer: usize,

@@ -124,7 +124,7 @@ impl Shelf {
 
     /// Takes the blocks that can be released, including those of prompts that were not fetched in time. Also returns the
     /// number of such prompts.
-    pub(crate) fn unwanted(&self, now: Instant) -> (Vec<Block>, usize) {
+    pub(crate) fn take_releasable(&self, now: Instant) -> (Vec<Block>, usize) {
         let contents = &mut *self.contents.lock();
         let mut expired = 0;
         while contents.kept.front().is_some_and(|kept| kept.until <= now) {
@@ -154,11 +154,11 @@ mod tests {
         assert_eq!(shelf.find(first, 1), Some(one.clone()));
         assert_eq!(shelf.find(first, 2), None, "another prompt");
         assert_eq!(first.to_string().parse(), Ok(first));
-        assert_eq!(shelf.unwanted(now), (vec![], 0));
-        assert_eq!(shelf.unwanted(now + Duration::from_secs(10)), (one, 1));
+        assert_eq!(shelf.take_releasable(now), (vec![], 0));
+        assert_eq!(shelf.take_releasable(now + Duration::from_secs(10)), (one, 1));
         shelf.forget(second);
         assert_eq!(shelf.find(second, 2), None);
-        assert_eq!(shelf.unwanted(now), (two, 0));
+        assert_eq!(shelf.take_releasable(now), (two, 0));
         assert!(shelf.is_empty() && !shelf.forget_oldest());
     }
 
@@ -173,8 +173,8 @@ mod tests {
         shelf.keep(oldest, 1, one.clone(), now);
         assert_eq!(shelf.keep(Name::new(), 2, two.clone(), now), 1);
         assert_eq!(shelf.find(oldest, 1), None);
-        assert_eq!(shelf.unwanted(now), (one, 0));
+        assert_eq!(shelf.take_releasable(now), (one, 0));
         assert!(shelf.forget_oldest());
-        assert_eq!(shelf.unwanted(now), (two, 0));
+        assert_eq!(shelf.take_releasable(now), (two, 0));
     }
 }

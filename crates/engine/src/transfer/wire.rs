@@ -109,7 +109,7 @@ impl Key {
         hex(hmac::sign(&self.0, format!("{who} {first} {second}").as_bytes()).as_ref())
     }
 
-    fn proves(&self, proof: &str, who: &str, first: &str, second: &str) -> bool {
+    fn verify_proof(&self, proof: &str, who: &str, first: &str, second: &str) -> bool {
         let Some(proof) = unhex(proof) else { return false };
         hmac::verify(&self.0, format!("{who} {first} {second}").as_bytes(), &proof).is_ok()
     }
@@ -123,7 +123,7 @@ impl Key {
 
     /// Whether the sender of the request knows the secret.
     pub(super) fn trusts_ask(&self, hello: &Hello, ask: &TransferRequest) -> bool {
-        self.proves(&ask.proof, "ask", &hello.nonce, &ask.nonce)
+        self.verify_proof(&ask.proof, "ask", &hello.nonce, &ask.nonce)
     }
 
     /// Creates the answer that grants a request.
@@ -133,7 +133,7 @@ impl Key {
 
     /// Whether the sender of the answer knows the secret.
     pub(super) fn trusts_grant(&self, hello: &Hello, asked: &str, proof: &str) -> bool {
-        self.proves(proof, "grant", asked, &hello.nonce)
+        self.verify_proof(proof, "grant", asked, &hello.nonce)
     }
 }
 

@@ -49,7 +49,7 @@ impl<'a> Fields<'a> {
         };
         if !kind.is_empty() {
             return match serde_json::from_slice::<IgnoredAny>(body) {
-                Err(error) => Err(reworded(&error)),
+                Err(error) => Err(go_message(&error)),
                 Ok(_) => Err(format!(
                     "json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
                 )),
@@ -57,7 +57,7 @@ impl<'a> Fields<'a> {
         }
         serde_json::from_slice::<Option<Self>>(body)
             .map(Option::unwrap_or_default)
-            .map_err(|error| reworded(&error))
+            .map_err(|error| go_message(&error))
     }
 
     /// Whether a list has more elements than the limit.
@@ -89,7 +89,7 @@ fn place(raw: &str, body: &[u8]) -> Option<Range<usize>> {
     (body.get(range.clone()) == Some(raw.as_bytes())).then_some(range)
 }
 
-fn reworded(error: &serde_json::Error) -> String {
+fn go_message(error: &serde_json::Error) -> String {
     if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() }
 }
 

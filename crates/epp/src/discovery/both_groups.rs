@@ -33,7 +33,7 @@ pub(crate) async fn follow<T: Clone>(
 ) {
     let [mut first, mut second] = groups::PICKER.map(|group| events(&client, &scope.namespace, group, kind));
     let mut found = [Watched::default(), Watched::default()];
-    let read = |object: DynamicObject| is_about(&object, &scope.pool).then(|| read(&object)).flatten();
+    let read = |object: DynamicObject| belongs_to_pool(&object, &scope.pool).then(|| read(&object)).flatten();
     loop {
         let differs = tokio::select! {
             () = shutdown.cancelled() => return,
@@ -60,6 +60,6 @@ fn events(client: &Client, namespace: &str, group: &str, kind: &str) -> Events<D
     longboat_watch::decoded(client, &all.within(Some(Namespace(namespace))))
 }
 
-fn is_about(object: &DynamicObject, pool: &str) -> bool {
+fn belongs_to_pool(object: &DynamicObject, pool: &str) -> bool {
     object.data.pointer("/spec/poolRef/name").and_then(serde_json::Value::as_str) == Some(pool)
 }

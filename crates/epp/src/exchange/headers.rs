@@ -34,18 +34,18 @@ pub(super) fn path(headers: &Headers) -> &str {
 }
 
 /// Returns the value of a control header under its present name, or else under its former name.
-fn either<'a>(headers: &'a Headers, present: &str, former: &str) -> Option<&'a str> {
+fn present_or_former<'a>(headers: &'a Headers, present: &str, former: &str) -> Option<&'a str> {
     headers.get(present).or_else(|| headers.get(former)).filter(|value| !value.is_empty())
 }
 
 /// The model that replaces the model in the body.
 pub(super) fn model_rewrite(headers: &Headers) -> Option<&str> {
-    either(headers, "x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite")
+    present_or_former(headers, "x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite")
 }
 
 /// The flow that the request names, for fairness.
 pub(super) fn fairness(headers: &Headers) -> Option<&str> {
-    either(headers, "x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
+    present_or_former(headers, "x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
 }
 
 /// The longest flow name that is kept. The limit exists because fairness policies keep names longer than the request.
@@ -75,12 +75,12 @@ pub(super) const SERVED: &str = "x-conformance-test-served-endpoint";
 
 /// The objective that the request names.
 pub(super) fn objective(headers: &Headers) -> Option<&str> {
-    either(headers, "x-llm-d-inference-objective", "x-gateway-inference-objective")
+    present_or_former(headers, "x-llm-d-inference-objective", "x-gateway-inference-objective")
 }
 
 /// The requested time to the first token, in milliseconds.
 pub(super) fn first_token_within(headers: &Headers) -> Option<u64> {
-    either(headers, "x-llm-d-slo-ttft-ms", "x-slo-ttft-ms")?.parse().ok()
+    present_or_former(headers, "x-llm-d-slo-ttft-ms", "x-slo-ttft-ms")?.parse().ok()
 }
 
 /// Whether the request has `prefer: if-available`: the client wants an answer only if the prompt's prefix is cached.
@@ -128,7 +128,7 @@ pub(super) fn request_changes(
             .chain(&decision.remove_headers)
             .any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
     };
-    echo(received, owned, &mut set);
+    echo_headers(received, owned, &mut set);
     HeaderChanges {
         set,
         remove: decision
@@ -152,13 +152,13 @@ pub(super) fn response_changes(received: &Headers, extra: &[(String, String)]) -
         name.eq_ignore_ascii_case(b"content-length")
             || extra.iter().any(|(own, _)| name.eq_ignore_ascii_case(own.as_bytes()))
     };
-    echo(received, owned, &mut set);
+    echo_headers(received, owned, &mut set);
     HeaderChanges { set, ..HeaderChanges::default() }
 }
 
 /// Sets each received header again, because the reference does so and proxies and tests may rely on it. Skips a header with
 /// several fields: setting the header would keep only one of them.
-fn echo(received: &Headers, owned: impl Fn(&Bytes) -> bool, set: &mut Vec<Header>) {
+fn echo_headers(received: &Headers, owned: impl Fn(&Bytes) -> bool, set: &mut Vec<Header>) {
     let names: Vec<&Bytes> = received.iter().map(|header| &header.name).collect();
     for header in received {
         let fields = names.iter().filter(|name| name.eq_ignore_ascii_case(&header.name)).count();

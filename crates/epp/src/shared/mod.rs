@@ -145,7 +145,7 @@ pub async fn run(args: SharedArgs, client: Client, shutdown: CancellationToken) 
         // Nobody takes over: gateways learn that nobody picks, before the port closes.
         if replicas.is_empty() && leaving.is_some_and(|since| since.elapsed() >= args.close_delay()) {
             next.host.clear();
-            next.write = cluster.withdrawn(args.pod_ip);
+            next.write = cluster.without_address(args.pod_ip);
         }
         writes_failed = !write(&client, &next, &mut cluster.slices.1.now).await;
         services.store(Arc::new(cluster.service_names()));
@@ -235,7 +235,7 @@ impl Cluster {
     }
 
     /// The slices that name this address, without it.
-    fn withdrawn(&self, own: IpAddr) -> Vec<EndpointSlice> {
+    fn without_address(&self, own: IpAddr) -> Vec<EndpointSlice> {
         let named = self.deployments.1.now.values().filter(|marked| {
             let slice = self.slices.1.now.get(&key(&marked.deployment));
             slice.and_then(|slice| state_of(slice).place).is_some_and(|place| place.address == own)

@@ -30,7 +30,7 @@ impl Transfer {
         if archives.is_empty() || !is_complete {
             return Ok(BTreeSet::new());
         }
-        self.ledger.each_done(|done| {
+        self.ledger.for_each_complete(|done| {
             if let Some((file, known, here)) = done.archive.as_deref().and_then(|name| archives.get_mut(name))
             {
                 *known = true;
@@ -59,7 +59,7 @@ impl Transfer {
             let names: BTreeSet<&str> = archives.map(|file| &*file.locator).collect();
             let mut paths = BTreeSet::new();
             if !names.is_empty() {
-                self.ledger.each_done(|done| {
+                self.ledger.for_each_complete(|done| {
                     if done.archive.as_deref().is_some_and(|archive| names.contains(archive)) {
                         paths.insert(done.path);
                     }

@@ -149,7 +149,7 @@ impl Transfer {
             .try_collect();
         let fetched: Vec<(RemoteFile, String)> = tokio::select! {
             fetched = fetching => fetched?,
-            never = connections.widen(&self.counters) => match never {},
+            never = connections.allow_more_connections(&self.counters) => match never {},
         };
         self.counters.log_checks();
 
@@ -308,7 +308,7 @@ impl Transfer {
     /// path.
     fn remove_gone(&self, wanted: &[RemoteFile], unpacked: &BTreeSet<Arc<str>>) -> Result<(), FetchError> {
         let is_wanted = |path: &str| wanted.binary_search_by(|file| (*file.path).cmp(path)).is_ok();
-        self.ledger.each_done(|done| {
+        self.ledger.for_each_complete(|done| {
             if is_wanted(&done.path) || unpacked.contains(&done.path) {
                 return Ok(());
             }
@@ -339,7 +339,7 @@ impl Transfer {
         let transfer = self.clone();
         let all_right = blocking(move || {
             let mut all_right = true;
-            transfer.ledger.each_done(|done| {
+            transfer.ledger.for_each_complete(|done| {
                 all_right = all_right && transfer.is_verified(&done);
                 Ok(())
             })?;
@@ -366,7 +366,7 @@ impl Transfer {
 
 /// Computes the digest of a file that should have this size.
 fn hash(file: &mut File, like: &Digest, size: u64) -> io::Result<Digest> {
-    let mut hasher = Hasher::like(like, size);
+    let mut hasher = Hasher::same_kind(like, size);
     let mut buffer = vec![0; 256 << 10];
     loop {
         match file.read(&mut buffer)? {

@@ -11,7 +11,7 @@ use longboat_key::{Key, Name, Namespace};
 
 use crate::{
     RoutingInputs,
-    observed::{is_of, service_of},
+    observed::{has_key, service_of},
 };
 
 /// The namespaces whose keys a back end accepts.
@@ -99,9 +99,9 @@ impl KeyedRoute<'_> {
         let key = Key::new(within, Name(&reference.name));
         // A route of someone else may lead here, so the back end is asked, too.
         let back_end = if reference.group.as_deref() == Some(InferencePool::GROUP) {
-            observed.pools.iter().map(|pool| &pool.metadata).find(|metadata| is_of(metadata, &key))
+            observed.pools.iter().map(|pool| &pool.metadata).find(|metadata| has_key(metadata, &key))
         } else {
-            observed.services.iter().map(|service| &service.metadata).find(|metadata| is_of(metadata, &key))
+            observed.services.iter().map(|service| &service.metadata).find(|metadata| has_key(metadata, &key))
         };
         let is_keyed = self.is_keyed || back_end.is_some_and(|metadata| self.services.owns(metadata));
         is_keyed.then(|| KeyScope::new(self.gateways.iter().cloned().chain([key.namespace])))

@@ -190,7 +190,7 @@ impl EventReader {
             self.pending.extend_from_slice(line);
             if self.pending.ends_with(b"\n\n") || self.pending.ends_with(b"\n\r\n") {
                 let event = self.pending.split();
-                if !self.hides(&event) {
+                if !self.hides_event(&event) {
                     passed.extend_from_slice(&event);
                 }
             } else if self.pending.len() > MAX_EVENT_BYTES {
@@ -202,7 +202,7 @@ impl EventReader {
     }
 
     /// Reads an event. Returns whether the client must not see it.
-    fn hides(&mut self, event: &[u8]) -> bool {
+    fn hides_event(&mut self, event: &[u8]) -> bool {
         #[derive(Deserialize)]
         struct Event {
             #[serde(default)]

@@ -151,9 +151,9 @@ impl<'a> GatewayPlan<'a> {
             push(
                 &mut all.roles,
                 self.key,
-                &json!({"metadata": self.right(Some(&namespace)), "rules": rules}),
+                &json!({"metadata": self.rights_metadata(Some(&namespace)), "rules": rules}),
             )?;
-            let binding = self.binding(Some(&namespace), "Role", &self.right_name());
+            let binding = self.binding(Some(&namespace), "Role", &self.rights_name());
             push(&mut all.role_bindings, self.key, &binding)?;
         }
         push(&mut all.cluster_role_bindings, self.key, &self.binding(None, "ClusterRole", POD_ROLE))?;
@@ -161,7 +161,7 @@ impl<'a> GatewayPlan<'a> {
             // With the second role, the pods check who may read the decisions of their pickers, as pickers do in their own pods.
             for role in [PICKING_ROLE, TOKEN_REVIEWER] {
                 let mut binding = self.binding(None, "ClusterRole", role);
-                binding["metadata"]["name"] = format!("{}:{role}", self.right_name()).into();
+                binding["metadata"]["name"] = format!("{}:{role}", self.rights_name()).into();
                 push(&mut all.cluster_role_bindings, self.key, &binding)?;
             }
         }
@@ -223,13 +223,13 @@ impl<'a> GatewayPlan<'a> {
         })
     }
 
-    fn right_name(&self) -> String {
+    fn rights_name(&self) -> String {
         format!("longboat-gateway:{}:{}", self.key.namespace, self.name.name)
     }
 
     /// Metadata of rights. An owner must be in the same namespace, so rights have none: their labels say whose they are.
-    fn right(&self, namespace: Option<&str>) -> Value {
-        json!({"name": self.right_name(), "namespace": namespace, "labels": self.labels()})
+    fn rights_metadata(&self, namespace: Option<&str>) -> Value {
+        json!({"name": self.rights_name(), "namespace": namespace, "labels": self.labels()})
     }
 
     /// The Secret with the API keys that the pods check.
@@ -270,7 +270,7 @@ impl<'a> GatewayPlan<'a> {
 
     fn binding(&self, namespace: Option<&str>, kind: &str, role: &str) -> Value {
         json!({
-            "metadata": self.right(namespace),
+            "metadata": self.rights_metadata(namespace),
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role},
             "subjects": [{
                 "kind": "ServiceAccount", "name": &*self.name.name, "namespace": &*self.key.namespace,

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use k8s_openapi::api::core::v1::ConfigMap;
 use longboat_api::foreign::gateway::Gateway;
 
-use crate::{Picking, RoutingInputs, observed::is_of, problem::Problem, references};
+use crate::{Picking, RoutingInputs, observed::has_key, problem::Problem, references};
 
 /// The keys of the ConfigMap.
 const KEYS: &str = "serviceType, replicas, drainTimeout, picking";
@@ -56,7 +56,7 @@ impl Parameters {
             let kind = &reference.kind;
             return Err(invalid(format!("parameters of kind {kind} are not supported: use a ConfigMap")));
         };
-        let map = observed.config_maps.iter().find(|map| is_of(&map.metadata, &key));
+        let map = observed.config_maps.iter().find(|map| has_key(&map.metadata, &key));
         let map = map.ok_or_else(|| invalid(format!("there is no ConfigMap {key}")))?;
         Self::read(map.data.as_ref().unwrap_or(&BTreeMap::new()))
             .map_err(|message| invalid(format!("ConfigMap {key}: {message}")))

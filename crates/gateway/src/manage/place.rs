@@ -11,7 +11,7 @@ use crate::{
     MONITORING_PORT, Picking, RoutingInputs,
     gateways::{self, asked_addresses},
     names,
-    observed::is_of,
+    observed::has_key,
     ports::{Place, Ports, ip_address},
     problem::Problem,
 };
@@ -43,8 +43,8 @@ fn place(
         Err(problem) => return Place { refused: Some(problem), ..Place::default() },
     };
     let key = names::deployment(gateway);
-    let service = observed.services.iter().find(|service| is_of(&service.metadata, &key));
-    let deployment = deployments.iter().find(|deployment| is_of(&deployment.metadata, &key));
+    let service = observed.services.iter().find(|service| has_key(&service.metadata, &key));
+    let deployment = deployments.iter().find(|deployment| has_key(&deployment.metadata, &key));
     let addresses = service.map(|service| addresses(service)).unwrap_or_default();
     let available = deployment
         .and_then(|deployment| deployment.status.as_ref()?.available_replicas)

@@ -12,7 +12,7 @@ use longboat_key::{Key, Name, Namespace};
 
 use crate::{
     RoutingInputs,
-    observed::{is_of, selects},
+    observed::{has_key, selects},
 };
 
 /// Returns the pickers of these pods of one machine, and of the pools that name none.
@@ -56,7 +56,7 @@ fn is_running(pod: &Pod) -> bool {
 fn of_deployment(observed: &RoutingInputs, pool: &InferencePool) -> Option<PickerSpec> {
     let (namespace, name) = (Namespace::of(&pool.metadata), Key::of(pool));
     let service = Key::new(namespace, Name(&pool.spec.endpoint_picker_ref.name));
-    let service = observed.services.iter().find(|candidate| is_of(&candidate.metadata, &service))?;
+    let service = observed.services.iter().find(|candidate| has_key(&candidate.metadata, &service))?;
     let selector = service.spec.as_ref()?.selector.as_ref()?;
     let is_behind = |deployment: &&Deployment| {
         let template = deployment.spec.as_ref().and_then(|spec| spec.template.metadata.as_ref());

@@ -86,7 +86,7 @@ impl ProxyBody {
     }
 
     /// Creates a body for one attempt.
-    pub(crate) fn lent(body: &Arc<RetryableBody>) -> Self {
+    pub(crate) fn for_attempt(body: &Arc<RetryableBody>) -> Self {
         Source::Lent(body.clone()).into()
     }
 

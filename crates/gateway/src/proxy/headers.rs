@@ -26,13 +26,13 @@ pub(crate) fn for_upstream(head: &mut Parts, arrival: &Arrival) {
     let scheme = if arrival.server_name.is_some() { "https" } else { "http" };
     head.headers.insert(HeaderName::from_static("x-forwarded-proto"), HeaderValue::from_static(scheme));
     longboat_accept::mark_forwarded(&mut head.headers, head.version);
-    for name in steering() {
+    for name in routing_headers() {
         head.headers.remove(name);
     }
 }
 
 /// Request headers that determine which servers a request goes to. Only a picker may set them.
-pub(super) fn steering() -> impl Iterator<Item = &'static str> {
+pub(super) fn routing_headers() -> impl Iterator<Item = &'static str> {
     STEERING.into_iter().chain(sidecar_headers::ALL)
 }
 

@@ -143,7 +143,10 @@ impl Upstream {
         let body = RetryableBody::new(body);
         let mut last = SendError::NoEndpoint;
         for endpoint in order {
-            match self.attempt(head.clone(), ProxyBody::lent(&body), endpoint, link, attempts.timeout).await {
+            match self
+                .attempt(head.clone(), ProxyBody::for_attempt(&body), endpoint, link, attempts.timeout)
+                .await
+            {
                 Err(SendError::Failed(error)) if error.is_connect() && body.is_whole() => {
                     last = SendError::Failed(error);
                 }

@@ -16,7 +16,7 @@ use longboat_tls::KeyPair;
 use crate::{
     RoutingInputs,
     grants::Referrer,
-    observed::is_of,
+    observed::has_key,
     problem::Problem,
     tls_policies::{self, TlsSettings},
 };
@@ -105,7 +105,7 @@ fn find<'a>(
     let (group, name) = referred(observed, namespace, reference)?;
     let missing = |message| Problem { reason: "BackendNotFound", message };
     if group == InferencePool::GROUP {
-        return match observed.pools.iter().find(|pool| is_of(&pool.metadata, &name)) {
+        return match observed.pools.iter().find(|pool| has_key(&pool.metadata, &name)) {
             Some(pool) => Ok(Referent::Pool(name, pool)),
             None => Err(missing(format!("there is no InferencePool {name}"))),
         };

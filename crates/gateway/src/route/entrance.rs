@@ -45,7 +45,7 @@ impl Table {
         api: &str,
     ) -> Option<Entrance> {
         let leads = |entrance: &Entrance| self.leads_to(entrance, &service.routes, api);
-        let stated = Entrance::stated(service, socket, self.is_tls(), api).filter(leads);
+        let stated = Entrance::described_request(service, socket, self.is_tls(), api).filter(leads);
         let found = stated.or_else(|| {
             let entries = self.entries().filter(|entry| service.routes.contains(&entry.rule.route));
             // Entries come in no order.
@@ -127,7 +127,12 @@ impl Entry {
 
 impl Entrance {
     /// Returns the request to an API that the URL of the service describes.
-    fn stated(service: &PublishedService, socket: SocketAddr, is_secure: bool, api: &str) -> Option<Self> {
+    fn described_request(
+        service: &PublishedService,
+        socket: SocketAddr,
+        is_secure: bool,
+        api: &str,
+    ) -> Option<Self> {
         let url = service.url.as_ref()?;
         let name = url.host().filter(|host| host.parse::<IpAddr>().is_err());
         let path = format!("{}{api}", url.path().trim_end_matches('/'));

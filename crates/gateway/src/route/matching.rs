@@ -90,7 +90,7 @@ impl HeaderValue {
 
     /// Whether the values of a header are accepted. Several are one list (RFC 9110 §5.3): the back end gets all of them, so the
     /// first alone decides nothing.
-    fn accepts_all(&self, values: &http::header::GetAll<'_, http::HeaderValue>) -> bool {
+    fn accepts_values(&self, values: &http::header::GetAll<'_, http::HeaderValue>) -> bool {
         let mut values = values.iter().map(http::HeaderValue::as_bytes);
         match (values.next(), values.next()) {
             (None, _) => false,
@@ -144,7 +144,7 @@ impl Matcher {
                 .strip_prefix(prefix.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
         }) && self.method.as_ref().is_none_or(|method| *method == head.method)
-            && self.headers.iter().all(|(name, value)| value.accepts_all(&head.headers.get_all(name)))
+            && self.headers.iter().all(|(name, value)| value.accepts_values(&head.headers.get_all(name)))
             && self
                 .query
                 .iter()

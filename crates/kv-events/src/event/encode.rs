@@ -44,19 +44,19 @@ impl Event {
                 field(writer, "block_hashes");
                 integers(writer, stored.hashes.iter().copied());
                 field(writer, "parent_block_hash");
-                or_nil(writer, stored.parent.as_ref(), |writer, parent| writer.integer(*parent));
+                write_or_nil(writer, stored.parent.as_ref(), |writer, parent| writer.integer(*parent));
                 field(writer, "token_ids");
                 integers(writer, stored.tokens.iter().map(|&token| u64::from(token)));
                 field(writer, "block_size");
                 writer.integer(stored.block_size as u64);
                 field(writer, "lora_id");
-                or_nil(writer, stored.lora_id.as_ref(), |writer, id| writer.integer(*id));
+                write_or_nil(writer, stored.lora_id.as_ref(), |writer, id| writer.integer(*id));
                 field(writer, "medium");
                 writer.text(&stored.medium.to_uppercase());
                 field(writer, "lora_name");
-                or_nil(writer, stored.lora_name.as_ref(), |writer, name| writer.text(name));
+                write_or_nil(writer, stored.lora_name.as_ref(), |writer, name| writer.text(name));
                 field(writer, "extra_keys");
-                extra(writer, stored);
+                write_extra_keys(writer, stored);
             }
             Self::Removed { hashes, medium } => {
                 start(writer, "BlockRemoved", 2);
@@ -70,7 +70,7 @@ impl Event {
     }
 }
 
-fn or_nil<T>(writer: &mut Writer, value: Option<&T>, write: impl FnOnce(&mut Writer, &T)) {
+fn write_or_nil<T>(writer: &mut Writer, value: Option<&T>, write: impl FnOnce(&mut Writer, &T)) {
     match value {
         Some(value) => write(writer, value),
         None => writer.nil(),
@@ -82,7 +82,7 @@ pub(super) fn integers(writer: &mut Writer, values: impl ExactSizeIterator<Item 
     values.for_each(|value| writer.integer(value));
 }
 
-fn extra(writer: &mut Writer, stored: &Stored) {
+fn write_extra_keys(writer: &mut Writer, stored: &Stored) {
     if stored.extra.iter().all(Vec::is_empty) {
         return writer.nil();
     }

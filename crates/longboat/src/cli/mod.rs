@@ -221,7 +221,7 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Command, clap::Error
     let called = ProgramName::by(&program);
     let mut command = command(called);
     if let Some(role) = role {
-        command = command.mut_subcommand(role, |verb| under_its_own_name(verb, &program));
+        command = command.mut_subcommand(role, |verb| with_program_usage(verb, &program));
     }
     let matches = command
         .try_get_matches_from_mut(arguments)
@@ -247,7 +247,7 @@ fn role_in_pod(arguments: &[OsString]) -> Option<Command> {
 }
 
 /// Sets the usage of a role that the name of the executable has chosen, so that the usage shows that name.
-fn under_its_own_name(verb: clap::Command, program: &OsStr) -> clap::Command {
+fn with_program_usage(verb: clap::Command, program: &OsStr) -> clap::Command {
     let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned();
     let usage = verb.clone().bin_name(name).render_usage().to_string();
     verb.override_usage(usage.trim_start_matches("Usage: ").to_owned())

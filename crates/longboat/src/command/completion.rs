@@ -25,7 +25,7 @@ pub(crate) fn run(args: &CompletionArgs) {
     let name = called.program().replace('-', "_");
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut cli::command(called), &name, &mut script);
-    printer::piece(&String::from_utf8_lossy(&script).replace(&name, called.program()));
+    printer::write_piece(&String::from_utf8_lossy(&script).replace(&name, called.program()));
 }
 
 /// Whether kubectl has started this process to complete a line.
@@ -38,7 +38,7 @@ pub(crate) fn is_asked_by_kubectl(arguments: &[OsString]) -> bool {
 /// incomplete.
 pub(crate) fn for_kubectl(arguments: Vec<OsString>) -> ExitCode {
     let folder = std::env::current_dir().ok();
-    printer::piece(&answer(arguments, folder.as_deref()));
+    printer::write_piece(&answer(arguments, folder.as_deref()));
     ExitCode::SUCCESS
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn run(args: &CrdsArgs) -> anyhow::Result<()> {
     match args.output {
         Format::Yaml => {
             for document in &crds {
-                printer::piece(&format!("---\n{}", crd::to_yaml(document)?));
+                printer::write_piece(&format!("---\n{}", crd::to_yaml(document)?));
             }
         }
         Format::Json => printer::list(&crds)?,

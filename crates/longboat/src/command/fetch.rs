@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use longboat_fetch::{FetchError, LoaderArgs, Settings};
 
-use super::models::unless_stopped;
+use super::models::until_stopped;
 use crate::{cli::FetchArgs, model::ProgressBar};
 
 /// Runs the role. The error is the last line of the log, because a pod's termination message is the end of the log.
@@ -20,6 +20,6 @@ pub(super) fn run(args: FetchArgs) -> ExitCode {
         }
         let bar = ProgressBar::new();
         let download = longboat_fetch::run(downloads, bar.watcher());
-        unless_stopped(&shutdown, async { download.await.map_err(failed) }).await
+        until_stopped(&shutdown, async { download.await.map_err(failed) }).await
     })
 }

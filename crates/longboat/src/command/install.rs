@@ -72,7 +72,7 @@ fn read(path: &Path) -> anyhow::Result<(String, String)> {
 fn print(installation: &Installation, format: Format) -> anyhow::Result<()> {
     match format {
         Format::Yaml => {
-            printer::piece(&files::documents(installation.objects())?);
+            printer::write_piece(&files::documents(installation.objects())?);
         }
         Format::Json => printer::list(&installation.objects().collect::<Vec<_>>())?,
     }

@@ -41,13 +41,13 @@ async fn pull(args: &ModelArgs) -> anyhow::Result<()> {
         bail!("{} is on this machine already", model.address);
     }
     let shutdown = longboat_accept::shutdown_token()?;
-    let folder = unless_stopped(&shutdown, download(&model)).await?;
+    let folder = until_stopped(&shutdown, download(&model)).await?;
     printer::line(&format!("{} is in {}", model.address, folder.display()));
     Ok(())
 }
 
 /// Runs a download until the process is stopped.
-pub(super) async fn unless_stopped<T>(
+pub(super) async fn until_stopped<T>(
     shutdown: &CancellationToken,
     download: impl Future<Output = anyhow::Result<T>>,
 ) -> anyhow::Result<T> {

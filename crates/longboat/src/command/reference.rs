@@ -24,7 +24,7 @@ $ source <(longboat completion bash)
 
 /// Prints the document.
 pub(crate) fn run() {
-    printer::piece(&document());
+    printer::write_piece(&document());
 }
 
 fn document() -> String {

@@ -50,10 +50,10 @@ pub(crate) fn run(args: &RenderArgs) -> anyhow::Result<bool> {
         }
         match args.output {
             Format::Yaml => {
-                printer::piece(&render::to_yaml(&values));
+                printer::write_piece(&render::to_yaml(&values));
             }
             Format::Json => {
-                printer::piece(&format!("{}\n", render::to_json(&values)));
+                printer::write_piece(&format!("{}\n", render::to_json(&values)));
             }
         }
         return Ok(complete);
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &RenderArgs) -> anyhow::Result<bool> {
         Format::Yaml => {
             let all = render::all(&scene, &services, render::documents);
             for rendered in services.iter().zip(all).filter_map(|(s, r)| reported(s, r, &mut complete)) {
-                printer::piece(&rendered);
+                printer::write_piece(&rendered);
             }
         }
         Format::Json => {
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &RenderArgs) -> anyhow::Result<bool> {
             let objects =
                 services.iter().zip(all).filter_map(|(s, r)| reported(s, r, &mut complete)).flatten();
             let values: Vec<Value> = objects.map(|object| object.value).collect();
-            printer::piece(&format!("{}\n", render::to_json(&values)));
+            printer::write_piece(&format!("{}\n", render::to_json(&values)));
         }
     }
     Ok(complete)

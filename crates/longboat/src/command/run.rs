@@ -41,7 +41,7 @@ async fn model(mut args: RunArgs) -> anyhow::Result<()> {
     let model = ModelReference::parse(&args.model.model, args.model.file.as_deref())?;
     let manifest = model.manifest();
     if args.manifest {
-        printer::piece(&manifest);
+        printer::write_piece(&manifest);
         return Ok(());
     }
     let (interrupts, shutdown) = Interrupts::listen()?;
@@ -62,7 +62,7 @@ async fn model(mut args: RunArgs) -> anyhow::Result<()> {
         }
         anyhow::Ok(engine)
     };
-    let engine = models::unless_stopped(&shutdown, prepare).await?;
+    let engine = models::until_stopped(&shutdown, prepare).await?;
     for line in engine.lines() {
         printer::note(&line);
     }

@@ -73,7 +73,7 @@ impl Cluster for ClusterBackend {
 
     async fn explain(&self, service: Key, path: Option<String>) -> Result<Value, String> {
         let client = self.client.clone();
-        aside(move || async move {
+        run_blocking(move || async move {
             let scene = scene(client, &service).await?;
             let answer = explain::explain(&scene, subject(&scene, &service)?, path.as_deref())?;
             Ok(json!({"text": plain(&answer.to_text()), "answer": answer}))
@@ -83,7 +83,7 @@ impl Cluster for ClusterBackend {
 
     async fn diff(&self, manifests: String) -> Result<Value, String> {
         let client = self.client.clone();
-        aside(move || async move {
+        run_blocking(move || async move {
             let documents = longboat_manifest::parse("manifest", &manifests)?;
             let ours = ["LLMInferenceService", "LLMInferenceServiceConfig"];
             if !documents.iter().any(|document| ours.contains(&document.kind())) {
@@ -103,7 +103,7 @@ impl Cluster for ClusterBackend {
 
     async fn simulate(&self, service: Key, wanted: Simulation) -> Result<Value, String> {
         let client = self.client.clone();
-        aside(move || async move {
+        run_blocking(move || async move {
             let scene = scene(client, &service).await?;
             simulate::what_if(&scene, subject(&scene, &service)?, &wanted)
         })
@@ -112,7 +112,7 @@ impl Cluster for ClusterBackend {
 
     async fn findings(&self, service: Key) -> Result<Value, String> {
         let client = self.client.clone();
-        aside(move || async move {
+        run_blocking(move || async move {
             let names = [service];
             Ok(json!({"findings": cause::findings(&client, &names).await}))
         })
@@ -154,7 +154,7 @@ fn subject<'s>(scene: &'s Scene, service: &Key) -> anyhow::Result<&'s LLMInferen
 }
 
 /// Runs work on a blocking thread, because it reads a cluster and then computes for a while.
-async fn aside<F>(work: impl FnOnce() -> F + Send + 'static) -> Result<Value, String>
+async fn run_blocking<F>(work: impl FnOnce() -> F + Send + 'static) -> Result<Value, String>
 where
     F: Future<Output = anyhow::Result<Value>>,
 {

@@ -64,7 +64,9 @@ impl Applier {
             match api.patch(object::name(wanted), &params, &Patch::Apply(wanted)).await {
                 Ok(after) => break after,
                 // A busy server may need longer for a CRD of a megabyte than its own timeout.
-                Err(error) if is_passing(&error) && !self.deadline.is_over() => self.deadline.nap().await,
+                Err(error) if is_passing(&error) && !self.deadline.is_over() => {
+                    self.deadline.sleep_interval().await
+                }
                 Err(error) => return Err(conflict(&title, &error)),
             }
         };
@@ -104,7 +106,9 @@ impl Applier {
         loop {
             match api.replace(object::name(wanted), &params, &found).await {
                 Ok(_) => return Ok(()),
-                Err(error) if is_passing(&error) && !self.deadline.is_over() => self.deadline.nap().await,
+                Err(error) if is_passing(&error) && !self.deadline.is_over() => {
+                    self.deadline.sleep_interval().await
+                }
                 Err(error) => return Err(refused(error)),
             }
         }
@@ -141,7 +145,7 @@ impl Applier {
         Ok(())
     }
 
-    pub(super) fn tally(&self) -> Tally {
+    pub(super) fn counts_so_far(&self) -> Tally {
         self.tally
     }
 }
@@ -149,7 +153,7 @@ impl Applier {
 // === impl Tally ===
 
 impl Tally {
-    pub(super) fn is_nothing(self) -> bool {
+    pub(super) fn is_unchanged(self) -> bool {
         self.created + self.changed + self.removed == 0
     }
 }

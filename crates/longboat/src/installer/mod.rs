@@ -88,9 +88,9 @@ pub(crate) async fn install(
         applier.write(preset, survey.replaces(preset)).await?;
     }
     applier.prune(installation).await?;
-    let tally = applier.tally();
+    let tally = applier.counts_so_far();
     printer::line(&tally.to_string());
-    if tally.is_nothing() {
+    if tally.is_unchanged() {
         printer::note("The installation is up to date; nothing was changed.");
     }
     if options.values.replicas == 0 {

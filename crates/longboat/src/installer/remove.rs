@@ -189,7 +189,7 @@ impl Remover {
                 Err(error) if has_code(&error, 404) => break,
                 // An API server still calls a webhook for a moment after its configuration was removed.
                 Err(error) if attempt < ATTEMPTS && object::is_denied_by_a_webhook(&error) => {
-                    self.deadline.nap().await;
+                    self.deadline.sleep_interval().await;
                 }
                 Err(error) => return Err(object::refused("remove", &title, &error)),
             }

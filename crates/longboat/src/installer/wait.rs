@@ -37,7 +37,7 @@ impl Deadline {
     }
 
     /// Waits for one interval, but not beyond the deadline.
-    pub(super) async fn nap(&self) {
+    pub(super) async fn sleep_interval(&self) {
         tokio::time::sleep_until(self.end.min(Instant::now() + INTERVAL)).await;
     }
 
@@ -46,7 +46,7 @@ impl Deadline {
         if self.is_over() {
             return Err(missing());
         }
-        self.nap().await;
+        self.sleep_interval().await;
         Ok(())
     }
 
@@ -123,7 +123,7 @@ pub(super) async fn available(client: &Client, namespace: &str, deadline: Deadli
             printer::note(&format!("waiting for {title}: {ready} of {wanted} replicas available"));
             said = true;
         }
-        deadline.nap().await;
+        deadline.sleep_interval().await;
     }
 }
 

@@ -32,22 +32,22 @@ static LOST: Mutex<Option<io::Error>> = Mutex::new(None);
 
 /// Writes one line for the user to stdout.
 pub(crate) fn line(text: &str) {
-    above(|| _ = piece(&format!("{}\n", visible::styled(text))));
+    print_above_picture(|| _ = write_piece(&format!("{}\n", visible::styled(text))));
 }
 
 /// Writes lines for the user to stdout.
 pub(crate) fn lines(text: &str) {
-    piece(&visible::styled(text));
+    write_piece(&visible::styled(text));
 }
 
 /// Writes a piece of a model's answer to stdout: as it is for a program, and without codes for a terminal. Returns whether the reader is
 /// still there.
 pub(crate) fn answer(text: &str) -> bool {
-    if io::stdout().is_terminal() { piece(&visible::answer(text)) } else { piece(text) }
+    if io::stdout().is_terminal() { write_piece(&visible::answer(text)) } else { write_piece(text) }
 }
 
 /// Writes a piece of data to stdout, unchanged, and flushes it. Returns whether the reader is still there.
-pub(crate) fn piece(text: &str) -> bool {
+pub(crate) fn write_piece(text: &str) -> bool {
     let mut out = anstream::stdout().lock();
     is_written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
@@ -78,9 +78,9 @@ pub(crate) fn check() -> anyhow::Result<()> {
 /// If the value cannot be written in that format.
 pub(crate) fn data(value: &impl Serialize, format: OutputFormat) -> anyhow::Result<()> {
     match format {
-        OutputFormat::Yaml => _ = piece(&serde_saphyr::to_string(value)?),
+        OutputFormat::Yaml => _ = write_piece(&serde_saphyr::to_string(value)?),
         OutputFormat::Json | OutputFormat::Text => {
-            _ = piece(&format!("{}\n", serde_json::to_string_pretty(value)?));
+            _ = write_piece(&format!("{}\n", serde_json::to_string_pretty(value)?));
         }
     }
     Ok(())
@@ -119,7 +119,7 @@ pub(crate) fn note(text: &str) {
 }
 
 fn unchanged(text: &str) {
-    above(|| {
+    print_above_picture(|| {
         let mut out = anstream::stderr().lock();
         let _ = writeln!(out, "{text}");
     });
@@ -157,13 +157,13 @@ pub(crate) fn leave() {
 }
 
 /// Prints above the picture, if there is one.
-fn above(print: impl FnOnce()) {
+fn print_above_picture(print: impl FnOnce()) {
     let mut drawn = PICTURE.lock();
     let Some((to, picture)) = drawn.take() else { return print() };
     let size = size(to);
     write(to, &picture.erased(size));
     print();
-    let again = picture.again(size);
+    let again = picture.resized(size);
     write(to, &again.over(None, size));
     *drawn = Some((to, again));
 }
@@ -171,7 +171,7 @@ fn above(print: impl FnOnce()) {
 /// Writes text unchanged, for drawing.
 pub(crate) fn write(to: Stream, text: &str) {
     match to {
-        Stream::Stdout => _ = piece(text),
+        Stream::Stdout => _ = write_piece(text),
         Stream::Stderr => {
             let mut out = anstream::stderr().lock();
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -103,7 +103,7 @@ impl Picture {
     }
 
     /// Returns the same picture for a terminal of another size.
-    pub(crate) fn again(self, size: Size) -> Self {
+    pub(crate) fn resized(self, size: Size) -> Self {
         Self::new(self.rows, size)
     }
 

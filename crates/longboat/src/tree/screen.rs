@@ -120,7 +120,7 @@ fn row(lines: &[&Line], index: usize, now: Timestamp) -> Row {
     let name = line.subject.split_once(' ').map_or(line.subject.as_str(), |(_, rest)| rest);
     let text = line.text.lines().next().unwrap_or_default();
     let mut row = Row::default();
-    row.push(&guides(lines, index), Style::new().dimmed());
+    row.push(&guide_lines(lines, index), Style::new().dimmed());
     row.push(symbol, style(line.mark));
     row.push(&format!(" {name}"), if line.depth == 0 { Style::new().bold() } else { Style::new() });
     if !text.is_empty() {
@@ -140,7 +140,7 @@ fn row(lines: &[&Line], index: usize, now: Timestamp) -> Row {
 }
 
 /// Returns the guide lines from a service to a line below it. A guide continues to the next sibling.
-fn guides(lines: &[&Line], index: usize) -> String {
+fn guide_lines(lines: &[&Line], index: usize) -> String {
     let depth = lines[index].depth;
     let goes_on = |level: usize| {
         let next = lines[index + 1..].iter().find(|next| next.depth <= level);

@@ -143,7 +143,7 @@ impl Conversation {
         let result = tokio::select! {
             result = prompt::stream(service, body, &mut answer) => result.map(drop),
             // Dropping the request closes its connection, so the engine stops computing.
-            () = interrupts.pressed() => Ok(()),
+            () = interrupts.interrupted() => Ok(()),
         };
         if !answer.text.is_empty() {
             printer::line("");
@@ -165,7 +165,7 @@ impl Conversation {
             printer::write(Stream::Stderr, &">>> ".bold().to_string());
             let line = tokio::select! {
                 line = lines.recv() => line,
-                () = interrupts.pressed() => {
+                () = interrupts.interrupted() => {
                     printer::note("\nCtrl-D or /bye ends");
                     continue;
                 }

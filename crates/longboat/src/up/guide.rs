@@ -30,7 +30,7 @@ pub(crate) fn lines(services: &[Service], groups: &[Group], kubeconfig: &Path, t
     let groups = groups.iter().map(|group| (Question::below(&group.url), &group.model));
     let services_first = services.iter().map(|service| (service.question.clone(), &service.model)).take(1);
     for (question, model) in services_first.chain(groups) {
-        lines.extend(how_to_ask(&question, model));
+        lines.extend(example_requests(&question, model));
     }
     if let [_, others @ ..] = services {
         let models =
@@ -46,7 +46,7 @@ pub(crate) fn lines(services: &[Service], groups: &[Group], kubeconfig: &Path, t
     lines
 }
 
-fn how_to_ask(question: &Question, model: &str) -> Vec<String> {
+fn example_requests(question: &Question, model: &str) -> Vec<String> {
     let Question { api, url, headers, needs_key, .. } = question;
     // The cluster has its own certificate authority.
     let is_secure = url.starts_with("https://");

@@ -56,7 +56,7 @@ impl Interrupts {
     }
 
     /// Waits until Ctrl-C is pressed during the chat.
-    pub(crate) async fn pressed(&self) {
+    pub(crate) async fn interrupted(&self) {
         self.pressed.notified().await;
     }
 }

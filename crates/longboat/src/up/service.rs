@@ -48,7 +48,7 @@ pub(crate) async fn find(
     let routed = status.url.as_deref().filter(|url| !url.is_empty());
     let url = match routed {
         Some(url) => url.trim_end_matches('/').to_owned(),
-        None => at_its_service(client, namespace, &status)
+        None => workload_service_address(client, namespace, &status)
             .await
             .with_context(|| format!("cannot find the address of {name}"))?,
     };
@@ -67,7 +67,7 @@ pub(crate) async fn find(
 
 /// Returns the address of the workload's Service, for a service without a route. This machine has no DNS, so the address is
 /// an IP address.
-async fn at_its_service(
+async fn workload_service_address(
     client: &Client,
     namespace: &str,
     status: &LLMInferenceServiceStatus,

@@ -166,7 +166,7 @@ impl Session<'_> {
         let timeout = Duration::from_secs(self.args.timeout);
         let (services, groups) = watch.until_ready(timeout).await?;
         let took = age(Timestamp::now().duration_since(begin).unsigned_abs());
-        for text in unused_images::notes(&local.client(), &self.args.image).await? {
+        for text in unused_images::unused_image_notes(&local.client(), &self.args.image).await? {
             printer::labelled("note:", text);
         }
         match &mut self.purpose {

@@ -10,7 +10,10 @@ use longboat_node::container::roles::repository_name;
 const MAX_PODS: u32 = 500;
 
 /// Returns a sentence for each of the images that no container of a pod has.
-pub(crate) async fn notes(client: &Client, images: &[(String, Vec<String>)]) -> anyhow::Result<Vec<String>> {
+pub(crate) async fn unused_image_notes(
+    client: &Client,
+    images: &[(String, Vec<String>)],
+) -> anyhow::Result<Vec<String>> {
     if images.is_empty() {
         return Ok(Vec::new());
     }

@@ -129,7 +129,7 @@ impl Watch {
                 verdict.as_ref().filter(|verdict| verdict.since.elapsed() >= LASTING_CAUSE_DELAY)
             {
                 printer::leave();
-                return Err(hopeless(&stuck, &verdict.findings, &lines));
+                return Err(stuck_services_error(&stuck, &verdict.findings, &lines));
             }
             let tick = self.screen.is_live || is_bad;
             let next = if tick { deadline.at().min(Instant::now() + REDRAW_INTERVAL) } else { deadline.at() };
@@ -140,7 +140,7 @@ impl Watch {
     /// Runs the doctor to find causes that waiting does not resolve.
     async fn judge(&self, stuck: &[Key], before: Option<Verdict>) -> Option<Verdict> {
         let mut findings = cause::findings(&self.client, stuck).await;
-        findings.retain(Finding::is_lasting);
+        findings.retain(Finding::is_permanent);
         if findings.is_empty() {
             return None;
         }
@@ -194,7 +194,7 @@ fn is_false(service: &LLMInferenceService, condition: &str) -> bool {
 }
 
 /// Returns the error that waiting for the services with findings is of no use. Others may only have needed more time.
-fn hopeless(stuck: &[Key], findings: &[Finding], lines: &[Line]) -> anyhow::Error {
+fn stuck_services_error(stuck: &[Key], findings: &[Finding], lines: &[Line]) -> anyhow::Error {
     let has_finding = |key: &&Key| {
         let object = cause::object(key);
         findings.iter().any(|finding| finding.object == object)

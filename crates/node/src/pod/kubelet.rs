@@ -22,7 +22,7 @@ pub(crate) async fn run(shared: Arc<Shared>, pods: Cache<Pod>) {
         tokio::select! {
             change = changes.next() => match change {
                 Some(Change::Applied(pod)) => admit(&shared, &mut views, &mut workers, pod),
-                Some(Change::Deleted(pod)) => dismiss(&mut views, pod.metadata.uid.as_deref().unwrap_or_default()),
+                Some(Change::Deleted(pod)) => remove_view(&mut views, pod.metadata.uid.as_deref().unwrap_or_default()),
                 Some(Change::Resync) => {
                     let all = pods.all();
                     let gone: Vec<_> = views
@@ -31,7 +31,7 @@ pub(crate) async fn run(shared: Arc<Shared>, pods: Cache<Pod>) {
                         .cloned()
                         .collect();
                     for uid in gone {
-                        dismiss(&mut views, &uid);
+                        remove_view(&mut views, &uid);
                     }
                     for pod in all {
                         admit(&shared, &mut views, &mut workers, pod);
@@ -80,7 +80,7 @@ fn admit(
     }
 }
 
-fn dismiss(views: &mut HashMap<String, watch::Sender<View>>, uid: &str) {
+fn remove_view(views: &mut HashMap<String, watch::Sender<View>>, uid: &str) {
     if let Some(sender) = views.get(uid) {
         sender.send_modify(|view| view.gone = true);
     }

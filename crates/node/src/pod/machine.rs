@@ -97,7 +97,7 @@ impl Record {
     }
 
     /// Whether an instance ever ran.
-    fn ever_ran(&self) -> bool {
+    fn has_run(&self) -> bool {
         self.last.is_some() || !matches!(self.state, State::Waiting { .. })
     }
 }
@@ -170,7 +170,7 @@ pub(crate) fn decide(
         return decision;
     }
 
-    let initialized = records.iter().any(|record| record.role == Role::Main && record.ever_ran());
+    let initialized = records.iter().any(|record| record.role == Role::Main && record.has_run());
     for (index, record) in records.iter().enumerate().filter(|(_, record)| record.role != Role::Main) {
         match record.role {
             Role::Sidecar => {

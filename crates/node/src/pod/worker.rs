@@ -249,7 +249,7 @@ impl Worker {
             // Marks the state as seen before acting on it, so that a change during the step ends the wait below at once.
             self.observe(&view.borrow_and_update().clone(), *shutdown.borrow_and_update());
             let (ended, wake) = self.step().await;
-            let look = self.look_at_download();
+            let look = self.poll_download();
             let wake = wake.into_iter().chain(look).chain(self.publish().await).chain(self.retry_at).min();
             if ended && let Some(ending) = self.ending {
                 if !ending.report || delete(&self.shared, &self.pod).await {
@@ -280,7 +280,7 @@ impl Worker {
     }
 
     /// Reads the progress of the download, if one runs. Returns when to read again.
-    fn look_at_download(&mut self) -> Option<Instant> {
+    fn poll_download(&mut self) -> Option<Instant> {
         // Init containers run one after another, so at most one download runs.
         let running = self.members.iter().zip(&self.records).zip(&self.running).find_map(
             |((member, record), running)| {

@@ -40,7 +40,7 @@ fn unread(path: &str, main: &Container) -> Vec<Advice> {
     let names = main.env.iter().flatten().map(|variable| variable.name.as_str());
     let unread = names.filter(|name| name.starts_with(PREFIX) && !is_read(name));
     let advice = unread.filter_map(|name| {
-        let hint = instead(name)?;
+        let hint = replacement_of(name)?;
         Some(Advice::warning(
             format!("{path}.env[name={name}]"),
             "VariableNotRead",
@@ -52,7 +52,7 @@ fn unread(path: &str, main: &Container) -> Vec<Advice> {
 }
 
 /// What to write in place of a variable. `None` if it may be one of a plugin of vLLM for other devices.
-fn instead(name: &str) -> Option<String> {
+fn replacement_of(name: &str) -> Option<String> {
     let own = name.strip_prefix(PREFIX)?;
     // These are meant for the script, and told with it.
     if own.ends_with("_ARGS") || longboat_key::nearest([ADDITIONAL_ARGS], name).is_some() {
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn flags_misspelt_names_and_names_of_plugins_are_told_apart() {
-        let told = |name: &str| instead(&format!("{PREFIX}{name}"));
+        let told = |name: &str| replacement_of(&format!("{PREFIX}{name}"));
         let flag = told("ALL2ALL_BACKEND").unwrap();
         assert!(flag.ends_with("Otherwise give vLLM the flag --all2all-backend"), "{flag}");
         assert!(told("USE_V1").unwrap().ends_with("Otherwise remove it: there is only this engine"));

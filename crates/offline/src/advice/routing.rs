@@ -74,7 +74,7 @@ fn picker_without_route(
     if let Some(route) = &router.route {
         // Which routes are meant by references, is told by them.
         let own = route.http.as_ref().filter(|http| http.refs.is_empty())?.spec.as_ref()?;
-        if own.rules.iter().any(HTTPRouteRule::leads_nowhere) || leads(&own.rules, namespace.as_str()) {
+        if own.rules.iter().any(HTTPRouteRule::has_no_destination) || leads(&own.rules, namespace.as_str()) {
             return None;
         }
     }

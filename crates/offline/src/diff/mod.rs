@@ -232,7 +232,7 @@ fn one(
             }
             (None, None) => continue,
         };
-        rolls.extend(roll(after, new, planned.effective.as_ref(), &change));
+        rolls.extend(rollout_reasons(after, new, planned.effective.as_ref(), &change));
         children.push(change);
     }
     Ok(Difference {
@@ -330,7 +330,7 @@ fn changes(before: &Value, after: &Value) -> Vec<FieldChange> {
 }
 
 /// Returns why pods are replaced: pods are replaced when their template changes.
-fn roll(
+fn rollout_reasons(
     after: &Scene,
     service: &LLMInferenceService,
     effective: Option<&Effective>,

@@ -132,7 +132,7 @@ pub fn explain(
     if fields.is_empty() {
         let provenance = effective.provenance();
         let known: Vec<&str> = provenance.iter().map(|(path, _)| path).collect();
-        let nearest = suggestions::near(&known, inner, "spec.");
+        let nearest = suggestions::similar_paths(&known, inner, "spec.");
         return Err(ExplainError::Unknown { service: name, path: path.to_owned(), nearest });
     }
     Ok(Explanation::Fields { service: name, fields })

@@ -8,7 +8,7 @@ use longboat_manifest::nearest;
 const MAX_SUGGESTIONS: usize = 8;
 
 /// Returns paths that resemble an unknown path: its longest known prefix, followed by the most similar name there.
-pub(super) fn near(known: &[impl AsRef<str>], path: &str, prefix: &str) -> Vec<String> {
+pub(super) fn similar_paths(known: &[impl AsRef<str>], path: &str, prefix: &str) -> Vec<String> {
     let wanted = parts(path.trim_start_matches('.'));
     for cut in (0..wanted.len()).rev() {
         let head = wanted[..cut].join(".");

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
-use longboat_plan::trace::{CHANGE, GROUPS, Probe, Target, Traces, alike};
+use longboat_plan::trace::{CHANGE, GROUPS, Probe, Target, Traces, have_same_kinds};
 use serde_json::Value;
 
 use crate::{objects::Object, render, scene::Scene};
@@ -29,7 +29,7 @@ pub(super) fn of(
         // namespace has other configs), it starts with the unchanged composed spec.
         let composed = scene.plan(&service).ok().map(|planned| values(&render::finished(&planned.plan)));
         let planned = composed.or_else(|| plan(scene, &service, spec));
-        let Some(planned) = planned.filter(|planned| alike(planned, &before)) else { continue };
+        let Some(planned) = planned.filter(|planned| have_same_kinds(planned, &before)) else { continue };
         for ((at, field), trace) in &mut traces {
             if before[*at].pointer(field) != planned[*at].pointer(field) {
                 trace.others.push(words.clone());

@@ -294,7 +294,7 @@ impl Scene {
     }
 
     /// Returns the runtime that a service probably means by a name that no runtime has.
-    pub(crate) fn meant_runtime(&self, namespace: Namespace<&str>, name: &str) -> Option<&str> {
+    pub(crate) fn nearest_runtime(&self, namespace: Namespace<&str>, name: &str) -> Option<&str> {
         let known = || self.configs.runtime_names(namespace).map(|name| name.0);
         let has_all_parts = |known: &&str| name.split('-').all(|part| known.split('-').any(|of| of == part));
         let mut with_all = known().filter(has_all_parts);

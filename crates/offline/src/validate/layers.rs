@@ -168,7 +168,7 @@ impl Layers<'_> {
                 fields.iter().map(|field| self.refused_field(document, field, found.clone())).collect()
             }
             ComposeError::RuntimeNotFound { name: wanted, .. } => {
-                let meant = self.scene.meant_runtime(Namespace(&name.namespace), wanted);
+                let meant = self.scene.nearest_runtime(Namespace(&name.namespace), wanted);
                 let hint = match meant {
                     Some(meant) => Some(format!("did you mean `{meant}`?")),
                     None if wanted.contains(VLLM) => {

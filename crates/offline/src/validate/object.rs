@@ -44,7 +44,7 @@ impl Examination<'_> {
             let mut paths = if why.contains("ObjectMeta.") {
                 values_without_quotes(&self.document.object)
             } else if why.contains("ConfigMap.data ") {
-                no_texts(&self.document.object["data"], "data")
+                non_string_values(&self.document.object["data"], "data")
             } else {
                 Vec::new()
             };
@@ -264,12 +264,12 @@ fn is_rule_of(rule: &Finding, of_webhook: &Finding) -> bool {
 /// Returns the paths of annotations and labels whose values are no strings: YAML takes `true` and `1` for other types. Each with
 /// its type.
 fn values_without_quotes(object: &Value) -> Vec<(String, &'static str)> {
-    let of = |map: &str| no_texts(&object["metadata"][map], &format!("metadata.{map}"));
+    let of = |map: &str| non_string_values(&object["metadata"][map], &format!("metadata.{map}"));
     [of("annotations"), of("labels")].concat()
 }
 
 /// Returns the paths and types of the values of a map that are no strings.
-fn no_texts(map: &Value, path: &str) -> Vec<(String, &'static str)> {
+fn non_string_values(map: &Value, path: &str) -> Vec<(String, &'static str)> {
     let entries = map.as_object().into_iter().flatten().filter_map(|(key, value)| {
         let type_ = match value {
             Value::String(_) | Value::Null => return None,

@@ -99,12 +99,12 @@ impl Totals {
     }
 }
 
-fn grew(grown: Option<f64>) -> bool {
+fn has_grown(grown: Option<f64>) -> bool {
     grown.is_some_and(|grown| grown > 0.0)
 }
 
 /// What shows that the decode side received KV cache.
-fn evidence(decode: &Totals, received: &TokenResponse) -> Option<String> {
+fn transfer_evidence(decode: &Totals, received: &TokenResponse) -> Option<String> {
     let (prompt, cached) = (received.prompt_tokens, received.cached_tokens);
     // No cache holds any of the prompt, so only a transfer can have brought most of it.
     if prompt > 0 && cached * 2 >= prompt {
@@ -118,7 +118,7 @@ fn evidence(decode: &Totals, received: &TokenResponse) -> Option<String> {
         ("vllm:nixl_bytes_transferred", decode.grown.nixl_bytes),
         ("vllm:nixl_xfer_time_seconds", decode.grown.nixl_transfers),
     ];
-    let (series, _) = counters.iter().find(|(_, grown)| grew(*grown))?;
+    let (series, _) = counters.iter().find(|(_, grown)| has_grown(*grown))?;
     Some(format!("the decode pods received KV cache from other engines (metric {series} increased)"))
 }
 
@@ -128,8 +128,8 @@ fn transfer(probe: &Probe, seen: &ProbeObservation, received: &TokenResponse) ->
     let (decode, prefill) = (Totals::of(probe, seen, Role::Decode), Totals::of(probe, seen, Role::Prefill));
     // vLLM counts the tokens that it means to receive before it receives them, and does not take them back if it has to compute
     // them (`kv_load_failure_policy`). So cached tokens and hits are no evidence if transfers failed and none succeeded.
-    let has_moved = grew(decode.grown.nixl_bytes) || grew(decode.grown.nixl_transfers);
-    if grew(decode.grown.nixl_failures) && !has_moved {
+    let has_moved = has_grown(decode.grown.nixl_bytes) || has_grown(decode.grown.nixl_transfers);
+    if has_grown(decode.grown.nixl_failures) && !has_moved {
         return Verdict::no(
             reason::TRANSFER_FAILED,
             format!(
@@ -140,7 +140,7 @@ fn transfer(probe: &Probe, seen: &ProbeObservation, received: &TokenResponse) ->
             ),
         );
     }
-    if let Some(message) = evidence(&decode, received) {
+    if let Some(message) = transfer_evidence(&decode, received) {
         return Verdict::yes(reason::KV_TRANSFERRED, message);
     }
     if decode.readable == 0 || (prefill.readable == 0 && !decode.counts_transfers) {

@@ -61,7 +61,7 @@ pub fn next(
     let (attempt, delay) = match record.filter(|record| record.id.subject == wanted.subject) {
         None => (1, 0),
         Some(record) if record.id.reconciled != wanted.reconciled => (1, left(SPACING, record.at)),
-        Some(_) if report::is_settled(status) => return Ok(None),
+        Some(_) if report::is_complete(status) => return Ok(None),
         Some(record) if record.id.attempt >= ATTEMPTS => return Ok(None),
         Some(record) => {
             let before = BACKOFF.get(usize::try_from(record.id.attempt.max(1) - 1).unwrap_or_default());

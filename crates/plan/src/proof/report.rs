@@ -184,7 +184,7 @@ fn with_attempt(verdict: &Verdict, attempt: u32) -> Verdict {
 }
 
 /// Whether the proof is complete and needs no further attempt.
-pub(super) fn is_settled(status: &LLMInferenceServiceStatus) -> bool {
+pub(super) fn is_complete(status: &LLMInferenceServiceStatus) -> bool {
     let found = |type_: &str| status.conditions.iter().find(|condition| condition.type_ == type_);
     found(SERVING_PROVEN).is_some_and(Condition::is_true)
         && found(KV_TRANSFER_OBSERVED)

@@ -70,7 +70,7 @@ pub fn model_collisions<'a>(services: &[RoutedService<'a>]) -> Vec<ModelCollisio
             let other = near.iter().find(|other| {
                 other.key != service.key
                     && (service.group.is_none() || other.group != service.group)
-                    && meet(service.route, other.route)
+                    && routes_overlap(service.route, other.route)
             });
             let Some(other) = other else { continue };
             let (of, other) = (service.key.clone(), other.key.clone());
@@ -81,7 +81,7 @@ pub fn model_collisions<'a>(services: &[RoutedService<'a>]) -> Vec<ModelCollisio
 }
 
 /// Whether two routes of one namespace match the same requests of a Gateway.
-fn meet(one: &HTTPRouteSpec, other: &HTTPRouteSpec) -> bool {
+fn routes_overlap(one: &HTTPRouteSpec, other: &HTTPRouteSpec) -> bool {
     let gateways = |route: &HTTPRouteSpec| {
         let parents = route.parent_refs.iter();
         parents.map(|parent| (parent.namespace.clone(), parent.name.clone())).collect::<BTreeSet<_>>()

@@ -168,12 +168,12 @@ fn enabled(context: &Context) -> bool {
     match ingress.model_routing {
         ModelRouting::Disabled => false,
         ModelRouting::Forced => true,
-        ModelRouting::Enabled => !vetoed(context),
+        ModelRouting::Enabled => !opts_out(context),
     }
 }
 
 /// Whether a Gateway that the service names opts out of routing by model name.
-fn vetoed(context: &Context) -> bool {
+fn opts_out(context: &Context) -> bool {
     context.spec.gateway_refs().iter().any(|reference| {
         let namespace = if reference.namespace.is_empty() {
             context.namespace

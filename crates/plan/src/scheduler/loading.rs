@@ -159,14 +159,14 @@ impl PickerRefusal {
         match config.load() {
             Err(_) => config.mistakes().into_iter().map(of(RefusedBy::ThisBuild)).collect(),
             Ok(loaded) => {
-                let other = Self::by_another(picker, &config.image, &loaded, images);
+                let other = Self::refusal_by_other_picker(picker, &config.image, &loaded, images);
                 other.map(|(by, error)| of(by)(error)).into_iter().collect()
             }
         }
     }
 
     /// Judges a configuration that this build's picker reads.
-    fn by_another(
+    fn refusal_by_other_picker(
         picker: &Deployment,
         image: &str,
         loaded: &LoadedConfig,

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::jiff::Timestamp;
 use longboat_api::{
     annotations::ACCELERATOR_TYPE,
-    conditions::{Conditions, ROUTER, SERVICE, WORKLOADS, groom, types},
+    conditions::{Conditions, ROUTER, SERVICE, WORKLOADS, set_transition_times, types},
     reasons::condition::{FINALIZATION_PENDING, NEW_OBSERVED_GENERATION_FAILURE},
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec, LLMInferenceServiceStatus},
 };
@@ -108,11 +108,11 @@ pub fn status(
             proof::report(&reconciled, progress.proof, &mut status, &mut conditions);
         }
     }
-    router::leaving::forget(&Context::new(service, &service.spec, snapshot)?, &mut status);
+    router::deletion_status::forget(&Context::new(service, &service.spec, snapshot)?, &mut status);
     check_readable(snapshot)?;
     status.conditions = list;
     status.observed_generation = generation;
-    groom(&mut status.conditions, &before.conditions, now);
+    set_transition_times(&mut status.conditions, &before.conditions, now);
     Ok(status)
 }
 
@@ -127,7 +127,11 @@ fn presets(outcome: &compose::Outcome, status: &mut LLMInferenceServiceStatus, c
 }
 
 /// The status of a service that is being deleted and has to wait, because members of its group still send traffic to it.
-pub fn leaving(service: &LLMInferenceService, message: &str, now: Timestamp) -> LLMInferenceServiceStatus {
+pub fn deletion_status(
+    service: &LLMInferenceService,
+    message: &str,
+    now: Timestamp,
+) -> LLMInferenceServiceStatus {
     let mut status = service.status.clone().unwrap_or_default();
     let before = status.conditions.clone();
     Conditions::new(SERVICE, &mut status.conditions, now).mark_false(
@@ -135,7 +139,7 @@ pub fn leaving(service: &LLMInferenceService, message: &str, now: Timestamp) -> 
         FINALIZATION_PENDING,
         message,
     );
-    groom(&mut status.conditions, &before, now);
+    set_transition_times(&mut status.conditions, &before, now);
     status
 }
 

@@ -27,7 +27,7 @@ pub(super) fn report(reconciled: &StatusContext, conditions: &mut Conditions) {
             continue;
         };
         let name = reconciled.context.name;
-        let verdict = if let Some(obstacle) = scaling::obstacle(&reconciled.context, &half) {
+        let verdict = if let Some(obstacle) = scaling::scaling_obstacle(&reconciled.context, &half) {
             Some((obstacle.reason.to_owned(), obstacle.message))
         } else if scaling.wva.as_ref().is_some_and(|wva| wva.hpa.is_some()) {
             let name = names::autoscaler(name, half.prefill);

@@ -75,12 +75,12 @@ fn judge(type_: &str, context: &Context, deployment: &Deployment, conditions: &m
             return conditions.mark_true_with_reason(type_, SHARED_PICKER_LIMITED, &message);
         }
         Some(Sharing::Shared { problem: Some(problem), .. }) => {
-            return goes_on(type_, &problem, conditions);
+            return report_former_config(type_, &problem, conditions);
         }
         // Pods that only start are not worth a word.
         Some(Sharing::Leaving) => {
             return match first_cause(context, deployment) {
-                Some(cause) => goes_on(type_, &cause, conditions),
+                Some(cause) => report_former_config(type_, &cause, conditions),
                 None => conditions.mark_true(type_),
             };
         }
@@ -101,7 +101,7 @@ fn judge(type_: &str, context: &Context, deployment: &Deployment, conditions: &m
 }
 
 /// Reports that the shared picker picks with a former configuration, because of this.
-fn goes_on(type_: &str, cause: &str, conditions: &mut Conditions) {
+fn report_former_config(type_: &str, cause: &str, conditions: &mut Conditions) {
     let message = format!("The shared picker goes on with its former configuration: {cause}");
     conditions.mark_true_with_reason(type_, SHARED_PICKER_FAILED, &message);
 }

@@ -73,7 +73,7 @@ fn existing(context: &Context, name: &str) -> Result<ServiceAccount, String> {
 }
 
 /// Gives an account the right to read the objects by which the routing sidecar routes.
-pub(super) fn let_route(
+pub(super) fn allow_sidecar_reads(
     context: &Context,
     draft: &mut Draft,
     account: &str,

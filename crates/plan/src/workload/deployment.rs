@@ -28,7 +28,7 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
             account::managed_or_named(context, draft, named.as_deref(), managed, own_labels.clone())?;
         let account_name = account.metadata.name.clone().unwrap_or_default();
         let rights = [suffix::ROLE, suffix::ROLE_BINDING].map(|suffix| child_name(&context.name, suffix));
-        account::let_route(context, draft, &account_name, rights, &own_labels)?;
+        account::allow_sidecar_reads(context, draft, &account_name, rights, &own_labels)?;
         pod.service_account_name = Some(account_name);
         account::name_pool(context, &mut pod);
         Some(account)

@@ -110,7 +110,7 @@ fn account(context: &Context, half: &Half, draft: &mut Draft) -> Result<ServiceA
         let name = account.metadata.name.clone().unwrap_or_default();
         let rights = [suffix::MULTI_NODE_ROLE, suffix::MULTI_NODE_ROLE_BINDING]
             .map(|suffix| child_name(&context.name, suffix));
-        account::let_route(context, draft, &name, rights, &own_labels)?;
+        account::allow_sidecar_reads(context, draft, &name, rights, &own_labels)?;
     }
     Ok(account)
 }

@@ -14,7 +14,7 @@ use crate::{
 
 /// Removes from the list of removals the workload that still serves because its successor does not serve yet, with the
 /// account and rights of its pods. The reference deletes that workload at once.
-pub(crate) fn spare(context: &Context, remove: &mut Vec<ObjectRef>) {
+pub(crate) fn keep_predecessor(context: &Context, remove: &mut Vec<ObjectRef>) {
     if context.stopped() {
         return;
     }

@@ -81,14 +81,14 @@ fn add(hash: &mut PartsHash, container: &Container) {
         hash.add(container.image.as_deref().unwrap_or_default());
     }
     let words = container.command.iter().chain(&container.args).flatten();
-    let mut found = agreed(&words.map(String::as_str).collect::<Vec<_>>().join(" "));
+    let mut found = shared_arguments(&words.map(String::as_str).collect::<Vec<_>>().join(" "));
     for variable in container.env.iter().flatten() {
         let value = variable.value.as_deref().unwrap_or_default();
         if VARIABLES.contains(&variable.name.as_str()) {
             found.push(format!("{}={value}", variable.name));
         }
         // For variables such as VLLM_ADDITIONAL_ARGS, which scripts append to the command line.
-        found.extend(agreed(value));
+        found.extend(shared_arguments(value));
     }
     found.sort_unstable();
     for argument in found {
@@ -97,7 +97,7 @@ fn add(hash: &mut PartsHash, container: &Container) {
 }
 
 /// Returns the arguments in a command line or script that both sides must agree on, with their values.
-fn agreed(text: &str) -> Vec<String> {
+fn shared_arguments(text: &str) -> Vec<String> {
     let words: Vec<&str> = text.split_whitespace().filter(|word| *word != "\\").collect();
     let is_agreed = |word: &str| {
         let name = word.split('=').next().unwrap_or_default();
@@ -117,16 +117,16 @@ fn agreed(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::agreed;
+    use super::shared_arguments;
 
     #[test]
     fn what_both_sides_must_agree_about_is_found_in_scripts_and_lists() {
         let script = "exec vllm serve /m --port 8000 \\\n  --tensor-parallel-size 2 \\\n  --kv-transfer-config '{\"kv_connector\": \"A\"}' --max-num-seqs=4 -tp=3";
         assert_eq!(
-            agreed(script),
+            shared_arguments(script),
             ["--tensor-parallel-size 2", "--kv-transfer-config '{\"kv_connector\": \"A\"}'", "-tp=3"]
         );
-        assert_eq!(agreed("--block-size=16 --max-model-len 8"), ["--block-size=16"]);
-        assert!(agreed("--enable-prefix-caching --port=1").is_empty());
+        assert_eq!(shared_arguments("--block-size=16 --max-model-len 8"), ["--block-size=16"]);
+        assert!(shared_arguments("--enable-prefix-caching --port=1").is_empty());
     }
 }

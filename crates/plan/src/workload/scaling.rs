@@ -38,7 +38,7 @@ pub(crate) struct Obstacle {
 }
 
 /// Returns what prevents a half from being scaled, if something does.
-pub(crate) fn obstacle(context: &Context, half: &Half) -> Option<Obstacle> {
+pub(crate) fn scaling_obstacle(context: &Context, half: &Half) -> Option<Obstacle> {
     let scaling = half.spec.scaling.as_ref()?;
     let by_wva = scaling.wva.as_ref().is_some_and(|wva| wva.keda.is_some());
     if !by_wva && scaling.keda.is_none() {
@@ -79,7 +79,7 @@ pub fn missing_prometheus(platform: &Platform) -> Option<String> {
 /// Adds the autoscaler of the half, unless an obstacle prevents it. The condition reports the obstacle.
 pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<(), String> {
     let Some(scaling) = &half.spec.scaling else { return Ok(()) };
-    if let Some(obstacle) = obstacle(context, half) {
+    if let Some(obstacle) = scaling_obstacle(context, half) {
         if obstacle.reason == SCALING_CRD_NOT_FOUND {
             draft.events.push(Warning { reason: event::SCALING_CRD_NOT_FOUND, message: obstacle.message });
         }

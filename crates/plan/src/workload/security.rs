@@ -13,7 +13,12 @@ const ALLOWED: &str = "NET_BIND_SERVICE";
 /// `non_root`: whether the image runs as a user other than root. If the pod's own security context asks for root, it stays
 /// root. `live`: the pod that runs now. If it was created without these settings, it keeps running without them, because an
 /// upgrade must not restart pods.
-pub(super) fn confine(container: &mut Container, pod: &PodSpec, non_root: bool, live: Option<&PodSpec>) {
+pub(super) fn restrict_rights(
+    container: &mut Container,
+    pod: &PodSpec,
+    non_root: bool,
+    live: Option<&PodSpec>,
+) {
     let runs_without = |live: &PodSpec| {
         let all = live.init_containers.iter().flatten().chain(&live.containers);
         let mut same = all.filter(|running| running.name == container.name);

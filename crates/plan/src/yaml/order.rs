@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 /// Compares two keys. Runs of digits compare as numbers, and letters come after everything else.
-pub(super) fn natural(a: &str, b: &str) -> Ordering {
+pub(super) fn natural_order(a: &str, b: &str) -> Ordering {
     let shared: usize =
         a.chars().zip(b.chars()).take_while(|(left, right)| left == right).map(|(c, _)| c.len_utf8()).sum();
     let (left, right) = (&a[shared..], &b[shared..]);

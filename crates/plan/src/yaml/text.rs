@@ -203,7 +203,7 @@ impl Shape {
         let mut rest = text;
         loop {
             // Most characters of a long script are letters, which need no closer look.
-            let plain = rest.bytes().take_while(|byte| decides_nothing(*byte)).count();
+            let plain = rest.bytes().take_while(|byte| is_always_plain(*byte)).count();
             if plain > 0 {
                 (first, after_blank) = (false, false);
                 rest = &rest[plain..];
@@ -249,7 +249,7 @@ impl Shape {
 }
 
 /// Whether this byte may stand anywhere in a plain scalar.
-fn decides_nothing(byte: u8) -> bool {
+fn is_always_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
             byte,

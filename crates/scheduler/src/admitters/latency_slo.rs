@@ -26,7 +26,7 @@ impl Admitter for LatencySlo {
         }
         let mut predicted = false;
         for (candidate, snapshot) in context.candidates.iter().enumerate() {
-            let outlook = context.outlook(candidate);
+            let outlook = context.latency_headroom(candidate);
             predicted |= outlook.is_some();
             let (cold, idle) =
                 (snapshot.metrics.kv_usage < COLD_CACHE_USAGE, snapshot.metrics.running <= 0.0);

@@ -42,6 +42,6 @@ impl Admitter for Probabilistic {
             return Ok(());
         }
         let dropped = (self.saturation(context).powf(self.power) * self.k).min(1.0);
-        if context.chance() < dropped { Err(ScheduleError::NotAdmitted) } else { Ok(()) }
+        if context.random_share() < dropped { Err(ScheduleError::NotAdmitted) } else { Ok(()) }
     }
 }

@@ -121,7 +121,7 @@ impl<'a> Layout<'a> {
             own[target] += now.len();
             left = later;
         }
-        if self.compares() {
+        if self.uses_cached_blocks() {
             let targets: Vec<usize> = (0..own.len()).filter(|&endpoint| own[endpoint] > 0).collect();
             for &block in unit.blocks {
                 let holders = self.holders.entry(block).or_default();
@@ -131,7 +131,7 @@ impl<'a> Layout<'a> {
     }
 
     /// Whether the placement depends on the blocks that endpoints hold.
-    fn compares(&self) -> bool {
+    fn uses_cached_blocks(&self) -> bool {
         self.settings.shared_blocks > 0 || self.settings.balance == Balance::Blocks
     }
 

@@ -199,7 +199,8 @@ impl EndpointPickerConfig {
             return Err(ConfigError::Kind { api_version, kind, expected: versions::NEWEST });
         }
         let written = WrittenVersion::convert(&api_version, &mut value)?;
-        let config = reading::read(&value).map_err(|error| written.rename(ConfigError::misread(&error)))?;
+        let config = reading::read(&value)
+            .map_err(|error| written.rename(ConfigError::unreadable_parameter(&error)))?;
         let config = Self { written, ..config };
         config.check_sizes()?;
         check_gates("featureGates", &config.feature_gates)?;

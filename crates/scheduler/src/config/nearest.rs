@@ -3,7 +3,7 @@
 use longboat_key::{MAX_COMPARED, nearest};
 
 /// Returns the `count` known names that are most similar to `name`, the nearest first.
-pub(crate) fn similar<'a>(
+pub(crate) fn nearest_names<'a>(
     known: impl IntoIterator<Item = &'a str>,
     name: &str,
     count: usize,

@@ -57,7 +57,7 @@ impl PrefixAffinity {
     /// without a prediction counts as slower than any other.
     fn ttft_ms(&self, context: &Context<'_>, candidate: Candidate) -> f64 {
         if self.given.ttft_source == TtftSource::LatencyPredictor {
-            return context.outlook(candidate).map_or(f64::INFINITY, |outlook| outlook.ttft_ms);
+            return context.latency_headroom(candidate).map_or(f64::INFINITY, |outlook| outlook.ttft_ms);
         }
         let slot = context.endpoint(candidate).slot;
         let (_, tokens) = context.state.in_flight(slot);
@@ -70,7 +70,9 @@ impl Filter for PrefixAffinity {
         if candidates.len() <= 1 || self.given.affinity_threshold <= 0.0 {
             return;
         }
-        if self.given.exploration_probability > 0.0 && context.chance() < self.given.exploration_probability {
+        if self.given.exploration_probability > 0.0
+            && context.random_share() < self.given.exploration_probability
+        {
             return;
         }
         let matches = context.prefix(self.prefix);

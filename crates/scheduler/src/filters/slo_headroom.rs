@@ -19,17 +19,19 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
 
 impl Filter for SloHeadroom {
     fn filter(&self, context: &Context<'_>, candidates: &mut Vec<Candidate>) {
-        if candidates.len() <= 1 || candidates.iter().all(|&candidate| context.outlook(candidate).is_none()) {
+        if candidates.len() <= 1
+            || candidates.iter().all(|&candidate| context.latency_headroom(candidate).is_none())
+        {
             return;
         }
         // An endpoint without a prediction does not count as fast enough.
         let in_time = |candidate: &Candidate| {
-            let outlook = context.outlook(*candidate);
+            let outlook = context.latency_headroom(*candidate);
             outlook.is_some_and(|outlook| outlook.ttft_headroom >= 0.0 && outlook.tpot_headroom >= 0.0)
         };
         let (fast, slow): (Vec<_>, Vec<_>) = candidates.iter().copied().partition(in_time);
         // Slow endpoints get a request now and then. Otherwise the predictor would not learn that they have recovered.
-        let explore = || context.chance() < self.epsilon_explore_neg;
+        let explore = || context.random_share() < self.epsilon_explore_neg;
         *candidates = if fast.is_empty() || (!slow.is_empty() && explore()) { slow } else { fast };
     }
 }

@@ -57,12 +57,12 @@ pub struct Shares {
 
 impl Share {
     fn of(requests: u64, max_requests: Option<u64>, bytes: u64, max_bytes: Option<u64>) -> Self {
-        let share = |used, limit: Option<u64>| limit.map(|limit| portion(used, limit));
+        let share = |used, limit: Option<u64>| limit.map(|limit| used_share(used, limit));
         Self { requests: share(requests, max_requests), bytes: share(bytes, max_bytes) }
     }
 }
 
-fn portion(used: u64, limit: u64) -> f64 {
+fn used_share(used: u64, limit: u64) -> f64 {
     // A limit of 0 is always reached.
     if limit == 0 { 1.0 } else { float(used) / float(limit) }
 }

@@ -127,7 +127,7 @@ impl Settings {
         let section: Section = match section {
             None => Section::default(),
             Some(section) => reading::read_at("flowControl", section)
-                .map_err(|error| config.as_written(ConfigError::misread(&error)))?,
+                .map_err(|error| config.as_written(ConfigError::unreadable_parameter(&error)))?,
         };
         let time_to_live = TimeToLive::default().read(
             "",

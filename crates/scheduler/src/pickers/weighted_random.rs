@@ -14,7 +14,7 @@ impl Picker for WeightedRandom {
         if scored.iter().any(|(_, score)| *score > 0.0) {
             for (_, score) in &mut scored {
                 // A key of 0 puts candidates without a score last. The shuffle decides their order.
-                *score = if *score > 0.0 { context.chance().powf(score.recip()) } else { 0.0 };
+                *score = if *score > 0.0 { context.random_share().powf(score.recip()) } else { 0.0 };
             }
             scored.sort_by(|(_, left), (_, right)| right.total_cmp(left));
         }

@@ -154,7 +154,7 @@ impl Matches {
 
     /// Whether the request probably begins a conversation: no candidate knows anything of it but what many prompts share, or it
     /// leaves a remembered prompt in its middle, where the next turn of a conversation goes on at its end.
-    pub(crate) fn begins(&self) -> bool {
+    pub(crate) fn begins_conversation(&self) -> bool {
         self.own_total > 1 && (self.leaves || self.is_cold())
     }
 

@@ -55,7 +55,7 @@ impl PeerSource for PrefixPeers {
             .filter(|&candidate| cached(candidate) > 0 && cached(candidate) + block >= most)
             .map(|candidate| (candidate, 1.0 / (1.0 + context.metrics(candidate).waiting.max(0.0))))
             .collect();
-        let mut left = context.chance() * holders.iter().map(|(_, weight)| weight).sum::<f64>();
+        let mut left = context.random_share() * holders.iter().map(|(_, weight)| weight).sum::<f64>();
         let chosen = holders.iter().find(|(_, weight)| {
             left -= weight;
             left < 0.0

@@ -11,7 +11,7 @@ use longboat_key::nearest;
 use crate::{
     admitters,
     builder::Builder,
-    config::{EndpointPickerConfig, PluginSpec, nearest::similar},
+    config::{EndpointPickerConfig, PluginSpec, nearest::nearest_names},
     deciders::{self, always::Always, multimodal::Multimodal},
     error::{ConfigError, MissingType, Suggestion},
     filters::{self, header_testing::HeaderTesting, role, saturation},
@@ -245,5 +245,5 @@ fn meant(unknown: &str) -> Suggestion {
         return Suggestion::Renamed(name);
     }
     nearest(names(), unknown)
-        .map_or_else(|| Suggestion::Like(similar(names(), unknown, 3)), Suggestion::Misspelt)
+        .map_or_else(|| Suggestion::Like(nearest_names(names(), unknown, 3)), Suggestion::Misspelt)
 }

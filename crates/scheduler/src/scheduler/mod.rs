@@ -240,7 +240,9 @@ impl Scheduler {
             })
             .collect();
         let outlooks = match &self.latency {
-            Some(latency) if !request.predictions.is_empty() => latency.outlooks(state, request, candidates),
+            Some(latency) if !request.predictions.is_empty() => {
+                latency.latency_headrooms(state, request, candidates)
+            }
             _ => Vec::new(),
         };
         let context = Context {

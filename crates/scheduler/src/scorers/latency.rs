@@ -60,7 +60,8 @@ struct Headroom {
 
 impl Scorer for Latency {
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
-        let outlooks: Vec<_> = candidates.iter().map(|&candidate| context.outlook(candidate)).collect();
+        let outlooks: Vec<_> =
+            candidates.iter().map(|&candidate| context.latency_headroom(candidate)).collect();
         if outlooks.iter().all(Option::is_none) {
             return self.without_predictions(context, candidates, scores);
         }

@@ -71,7 +71,7 @@ impl Scorer for LatencyObservation {
             // An endpoint of which little is known would never become known beside a better one. So it gets a share of the
             // requests, and no more while there is an endpoint that is known.
             if !estimate.is_calibrated && self.given.exploration_rate > 0.0 {
-                if context.chance() < self.given.exploration_rate {
+                if context.random_share() < self.given.exploration_rate {
                     *score = 1.0;
                 } else if has_calibrated {
                     *score = 0.0;

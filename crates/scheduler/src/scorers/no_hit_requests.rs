@@ -105,7 +105,8 @@ impl ProducerState for RequestCounts {
         let new: Vec<_> = new.map(|slot| (*slot, (self.of(*slot, now), now))).collect();
         self.counts.extend(new);
         let matches = decision.findings.get(self.settings.prefix).and_then(Finding::get::<Matches>);
-        let weight = if matches.is_some_and(Matches::begins) { CONVERSATION_REQUESTS } else { 1.0 };
+        let weight =
+            if matches.is_some_and(Matches::begins_conversation) { CONVERSATION_REQUESTS } else { 1.0 };
         for holder in &decision.prefix_holders {
             let count = self.of(holder.slot, now) + weight;
             self.counts.insert(holder.slot, (count, now));

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     Call, Handover, Job, Message, Model, Part, Refusal, Role, fields,
-    job::{self, Conversation, converse, known_model, unsupported},
+    job::{self, Conversation, conversation_job, known_model, unsupported},
     layout::LayoutOptions,
     messages::Reader,
     sampling, shape, tools,
@@ -145,7 +145,7 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &mut Fields) -> Result<Job, R
         handover: Handover::default(),
         adapter: None,
     };
-    converse(model, name, conversation)
+    conversation_job(model, name, conversation)
 }
 
 /// Returns the error for a response that is not stored.

@@ -79,8 +79,11 @@ impl Writer {
             self.close(out);
             self.open_message(out);
         }
-        let logprobs =
-            if self.form.with_logprobs { logprobs::brief(std::slice::from_ref(&token)) } else { Vec::new() };
+        let logprobs = if self.form.with_logprobs {
+            logprobs::without_bytes(std::slice::from_ref(&token))
+        } else {
+            Vec::new()
+        };
         if let Some(Open::Message { id, text, tokens }) = &mut self.open {
             *text += &token.text;
             let fields =

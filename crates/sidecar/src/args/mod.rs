@@ -167,7 +167,7 @@ pub(crate) struct Program {
 }
 
 /// Parses a boolean as Go does, because templates may use its words. An empty variable counts as unset.
-fn truth(word: &str) -> Result<bool, String> {
+fn parse_go_bool(word: &str) -> Result<bool, String> {
     match word {
         "true" | "True" | "TRUE" | "t" | "T" | "1" => Ok(true),
         "" | "false" | "False" | "FALSE" | "f" | "F" | "0" => Ok(false),

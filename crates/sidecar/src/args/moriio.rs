@@ -6,7 +6,7 @@ use clap::ArgAction;
 
 use longboat_quantity::duration;
 
-use super::truth;
+use super::parse_go_bool;
 
 /// The flags. All others need `--moriio-write-mode`.
 #[derive(Debug, Clone, clap::Args)]

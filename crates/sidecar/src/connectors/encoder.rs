@@ -108,7 +108,7 @@ pub(crate) fn add_locations(request: &mut Object<'_>, found: &EmbeddingLocations
         }
         request.set_value(TRANSFER, &transfer);
     }
-    shared_storage::regardless(request);
+    shared_storage::ignore_threshold(request);
 }
 
 #[cfg(test)]

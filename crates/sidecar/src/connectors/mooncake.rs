@@ -165,13 +165,13 @@ pub(crate) fn parts(ask: SplitRequest<'_>, bootstrap: &str, engine: &Engine) -> 
 impl Lists {
     fn get(&self, prefiller: &Authority) -> Option<Vec<Engine>> {
         let lists = self.0.lock();
-        lists.get(prefiller).filter(|list| list.is_believed()).map(|list| list.engines.clone())
+        lists.get(prefiller).filter(|list| list.is_fresh()).map(|list| list.engines.clone())
     }
 
     fn put(&self, prefiller: &Authority, engines: Vec<Engine>) {
         let mut lists = self.0.lock();
         if lists.len() >= MAX_KNOWN {
-            lists.retain(|_, list| list.is_believed());
+            lists.retain(|_, list| list.is_fresh());
         }
         if lists.len() < MAX_KNOWN {
             lists.insert(prefiller.clone(), List { since: Instant::now(), engines });
@@ -186,7 +186,7 @@ impl Lists {
 // === impl List ===
 
 impl List {
-    fn is_believed(&self) -> bool {
+    fn is_fresh(&self) -> bool {
         self.since.elapsed() < CACHE_TTL
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn decodes_first(request: &Object<'_>) -> bool {
 }
 
 /// Makes the decoder continue whatever is cached.
-pub(crate) fn regardless(request: &mut Object<'_>) {
+pub(crate) fn ignore_threshold(request: &mut Object<'_>) {
     request.set_value(THRESHOLD, &0);
 }
 
@@ -44,10 +44,10 @@ pub(crate) fn plan(ask: SplitRequest<'_>) -> Plan<'_> {
         prefill.set_value("stream", &false);
     }
     prefill.remove("stream_options");
-    regardless(&mut prefill);
+    ignore_threshold(&mut prefill);
     let decode = Box::new(move |_: &[u8]| {
         let mut body = ask.request.clone();
-        regardless(&mut body);
+        ignore_threshold(&mut body);
         Ok(Decode { part: Part::from(&body), cached_tokens: None })
     });
     Plan::InTurn { prefill: Part::from(&prefill), decode }
@@ -67,7 +67,7 @@ pub(crate) fn verdict(answer: &Object<'_>) -> Verdict {
         Some(_) => return Verdict::Met,
     }
     let says_something =
-        ["delta", "text", "message"].into_iter().filter_map(|name| choice.get(name)).any(says_something);
+        ["delta", "text", "message"].into_iter().filter_map(|name| choice.get(name)).any(has_content);
     if says_something { Verdict::Met } else { Verdict::Unknown }
 }
 
@@ -77,7 +77,7 @@ fn first_choice<'a>(answer: &'a Object<'_>) -> Option<&'a RawValue> {
 }
 
 /// Whether a delta, a message or a text has content, apart from its role.
-fn says_something(value: &RawValue) -> bool {
+fn has_content(value: &RawValue) -> bool {
     let is_empty = |value: &RawValue| matches!(value.get(), "null" | "\"\"" | "[]");
     match Object::parse(value.get().as_bytes()) {
         Ok(fields) => fields.entries().any(|(name, value)| name != "role" && !is_empty(value)),

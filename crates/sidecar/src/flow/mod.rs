@@ -80,7 +80,7 @@ impl Flow {
         let ask = SplitRequest { api, request: &request, prefiller, id, source: route.source };
         let context = RequestContext { head: &head, original: &body, route: &route, prefiller };
         match self.connector.plan(ask).await {
-            Ok(Plan::InTurn { prefill, decode }) => self.in_turn(&context, prefill, decode).await,
+            Ok(Plan::InTurn { prefill, decode }) => self.run_sequential(&context, prefill, decode).await,
             Ok(Plan::AtOnce { prefill, decode, failed }) => {
                 self.at_once(&context, prefill, decode, failed).await
             }

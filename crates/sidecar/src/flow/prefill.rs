@@ -71,14 +71,14 @@ impl Prefiller {
                 continue;
             }
             return match sent {
-                Ok(answer) => understood(answer, target).await,
+                Ok(answer) => read_prefill(answer, target).await,
                 Err(error) => Err(unreachable(target, &error)),
             };
         }
     }
 }
 
-async fn understood(answer: Response<Incoming>, target: &Target) -> Result<Bytes, Box<Failure>> {
+async fn read_prefill(answer: Response<Incoming>, target: &Target) -> Result<Bytes, Box<Failure>> {
     let (mut head, body) = answer.into_parts();
     let body = match read(body, MAX_RESPONSE_BYTES).await {
         Ok(body) => body,

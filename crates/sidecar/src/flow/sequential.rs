@@ -15,7 +15,7 @@ use crate::{
 // === impl Flow ===
 
 impl Flow {
-    pub(super) async fn in_turn(
+    pub(super) async fn run_sequential(
         &self,
         request: &RequestContext<'_>,
         prefill: Part,

@@ -97,7 +97,7 @@ async fn received(transfer: Option<&Transfer>, args: &Args, job: &Job, id: u64) 
         Some(storage) => (storage.prefix(Arc::from([id])).await == 1).then(|| FOLDER.to_owned()),
         None => job.handover.embeddings.get(&name(id)).cloned(),
     };
-    source.filter(|_| !args.faults.lost_embeddings.strikes())
+    source.filter(|_| !args.faults.lost_embeddings.occurs())
 }
 
 /// The identifier of an item between engines.

@@ -46,9 +46,9 @@ pub(crate) fn answer(args: &Args, job: &Job, prompt: &Prompt, copy: usize) -> Re
             })?;
             (made.to_string(), false)
         }
-        (None, Some(shape), _) => (shaped(shape, &job.shape_field, &mut random)?, false),
+        (None, Some(shape), _) => (generate_value(shape, &job.shape_field, &mut random)?, false),
         (None, None, Mode::Echo) => (prompt.last.clone(), true),
-        (None, None, Mode::Random) => (text::filler(seed, least(job, prompt.limit)).concat(), true),
+        (None, None, Mode::Random) => (text::filler(seed, min_tokens(job, prompt.limit)).concat(), true),
     };
     let mut pieces: Vec<String> = text::pieces(&full).map(Into::into).collect();
     let mut reason = match &job.tools {
@@ -56,7 +56,7 @@ pub(crate) fn answer(args: &Args, job: &Job, prompt: &Prompt, copy: usize) -> Re
         Some(tools) if tool.is_some() && !matches!(tools.choice, Choice::Named(_)) => "tool_calls",
         _ => "stop",
     };
-    if pieces.len() > prompt.limit || (is_free && least(job, prompt.limit) == Some(prompt.limit)) {
+    if pieces.len() > prompt.limit || (is_free && min_tokens(job, prompt.limit) == Some(prompt.limit)) {
         pieces.truncate(prompt.limit);
         reason = "length";
     }
@@ -92,7 +92,7 @@ fn tool<'j>(args: &Args, job: &'j Job, random: &mut StdRng) -> Option<&'j Tool> 
     }
 }
 
-fn shaped(shape: &Shape, field: &str, random: &mut StdRng) -> Result<String, Refusal> {
+fn generate_value(shape: &Shape, field: &str, random: &mut StdRng) -> Result<String, Refusal> {
     let refusal = |reason: String| Refusal::field("structured_outputs", reason);
     match shape {
         Shape::JsonObject => {
@@ -110,7 +110,7 @@ fn shaped(shape: &Shape, field: &str, random: &mut StdRng) -> Result<String, Ref
 }
 
 /// The least number of tokens, if the client sets one.
-fn least(job: &Job, limit: usize) -> Option<usize> {
+fn min_tokens(job: &Job, limit: usize) -> Option<usize> {
     if job.sampling.ignore_eos {
         Some(limit)
     } else {

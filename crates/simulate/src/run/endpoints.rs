@@ -18,8 +18,9 @@ pub(super) fn check(settings: &Settings) -> Result<(), RunError> {
         PoolChange::Replicas(replicas) => Some(*replicas),
         PoolChange::Fail(_) => None,
     });
-    let most =
-        replicas.chain(settings.autoscaler.as_ref().map(AutoscalerSettings::most)).fold(total, usize::max);
+    let most = replicas
+        .chain(settings.autoscaler.as_ref().map(AutoscalerSettings::max_endpoints))
+        .fold(total, usize::max);
     if (total == 0 && settings.autoscaler.is_none()) || most > MAX_ENDPOINTS {
         return Err(RunError::Endpoints(if total == 0 { 0 } else { most }));
     }

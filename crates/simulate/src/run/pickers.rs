@@ -136,7 +136,7 @@ impl World<'_> {
             model: String::new(),
         };
         self.open.insert(number, open);
-        let goes_to_zero = self.settings.autoscaler.as_ref().is_some_and(AutoscalerSettings::goes_to_zero);
+        let goes_to_zero = self.settings.autoscaler.as_ref().is_some_and(AutoscalerSettings::scales_to_zero);
         if goes_to_zero && self.candidates.is_empty() {
             if self.waking.len() < wake_queue::MAX_REQUESTS {
                 self.waking.push_back(number);

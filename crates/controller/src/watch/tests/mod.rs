@@ -93,7 +93,7 @@ impl WatchFixture {
             }
         }
         self.refresh().await;
-        self.woken().await;
+        self.next_due().await;
     }
 
     /// Fills the caches with the current objects.
@@ -116,7 +116,7 @@ impl WatchFixture {
     }
 
     /// Takes the enqueued services out of the queue, and returns them.
-    async fn woken(&self) -> BTreeSet<String> {
+    async fn next_due(&self) -> BTreeSet<String> {
         let mut woken = BTreeSet::new();
         while let Ok(key) = tokio::time::timeout(Duration::from_mins(1), self.context.services.next()).await {
             woken.insert(key.name.to_string());
@@ -161,7 +161,7 @@ impl WatchFixture {
 
     async fn apply_change<K: WatchedKind>(&self, change: &Change<'_, K>) -> BTreeSet<String> {
         announce(&self.context, change);
-        self.woken().await
+        self.next_due().await
     }
 }
 
@@ -291,7 +291,7 @@ async fn an_edit_that_comes_with_the_answer_to_a_status_is_heard() {
     let ready = json!({"status": {"replicas": 1, "readyReplicas": 1, "availableReplicas": 1}});
     assert_eq!(scene.change::<Deployment>("ns/plain-kserve", ready).await, only(&["plain"]));
     Box::pin(service::reconcile(context, &Key::new(Namespace("ns"), Name("plain")))).await.unwrap();
-    assert_eq!(scene.woken().await, only(&["plain"]));
+    assert_eq!(scene.next_due().await, only(&["plain"]));
 
     let configs = LLMInferenceServiceConfig::api(&context.client, Some(Namespace("ns")));
     config::reconcile(context, &Key::new(Namespace("ns"), Name("nobodys"))).await.unwrap();
@@ -303,9 +303,9 @@ async fn an_edit_that_comes_with_the_answer_to_a_status_is_heard() {
     });
     assert_eq!(scene.add(user).await, only(&["user"]));
     Box::pin(service::reconcile(context, &Key::new(Namespace("ns"), Name("user")))).await.unwrap();
-    scene.woken().await;
+    scene.next_due().await;
     config::reconcile(context, &Key::new(Namespace("ns"), Name("nobodys"))).await.unwrap();
-    assert_eq!(scene.woken().await, only(&["user"]));
+    assert_eq!(scene.next_due().await, only(&["user"]));
 }
 
 /// If a whole namespace shares one model name, another service with that name must not enqueue all of them.

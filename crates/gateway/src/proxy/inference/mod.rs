@@ -136,7 +136,7 @@ impl Pickers {
         let sent = within(Some(limits.answer), sent);
         let answered = match &mut exchange {
             None => sent.await,
-            Some((_, receiver)) => match respond::unless_ended(sent, receiver).await {
+            Some((_, receiver)) => match respond::response_or_end(sent, receiver).await {
                 Ok(answered) => answered,
                 Err(immediate) => return wire::answered(immediate),
             },

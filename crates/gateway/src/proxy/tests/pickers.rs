@@ -193,12 +193,12 @@ async fn what_only_a_picker_may_say_does_not_pass() {
     let bench = bench(None, echo, &[echo], "FailOpen").await;
     for path in ["/pool", "/svc"] {
         let url = format!("{}{path}/v1/completions", bench.url);
-        let request = headers::steering().fold(bench.client.post(url), |request, name| {
+        let request = headers::routing_headers().fold(bench.client.post(url), |request, name| {
             request.header(name, "203.0.113.1:1").header("connection", "close")
         });
         assert_eq!(request.body("{}").send().await.unwrap().status(), 200);
         let arrived = seen.lock().take().unwrap();
-        assert!(headers::steering().all(|name| !arrived.contains_key(name)), "{path}: {arrived:?}");
+        assert!(headers::routing_headers().all(|name| !arrived.contains_key(name)), "{path}: {arrived:?}");
     }
 }
 

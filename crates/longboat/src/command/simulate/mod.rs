@@ -75,7 +75,7 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     }
     let [model] = models.as_slice() else { return pools::run(args, &models) };
     if let (Some(sweep), Some(condition)) = (args.sweep, &args.condition) {
-        return sweeps(args, model, sweep, condition);
+        return run_sweep(args, model, sweep, condition);
     }
     if let Some(number) =
         args.replicas.iter().find(|number| args.replicas.iter().filter(|other| other == number).count() > 1)
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<()> {
         let result = json!({"reports": reports, "differences": differences, "advice": sentences});
         return printer::data(&result, args.output);
     }
-    printer::piece(&table(&reports));
+    printer::write_piece(&table(&reports));
     for sentence in sentences {
         printer::line(&sentence);
     }
@@ -277,7 +277,7 @@ fn policies(files: &[PathBuf]) -> anyhow::Result<Vec<Policy>> {
     Ok(policies)
 }
 
-fn sweeps(
+fn run_sweep(
     args: &SimulateArgs,
     model: &ServiceModel,
     sweep: Sweep,

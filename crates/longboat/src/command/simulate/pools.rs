@@ -153,14 +153,14 @@ fn print(args: &SimulateArgs, results: &Results<'_>) -> anyhow::Result<()> {
     }
     for (pool, heading) in pools.iter().zip(&headings) {
         printer::line(heading);
-        printer::piece(&table(&pool.reports));
+        printer::write_piece(&table(&pool.reports));
         for sentence in &pool.advice {
             printer::line(sentence);
         }
         printer::line("");
     }
     printer::line("all pools");
-    printer::piece(&table(sum));
+    printer::write_piece(&table(sum));
     for sentence in &refused {
         printer::line(sentence);
     }

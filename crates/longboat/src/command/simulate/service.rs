@@ -114,7 +114,7 @@ pub(super) fn of_scene(
     let effective = planned.effective.as_ref().ok_or_else(|| anyhow!("service {name} is stopped"))?;
     let engine = engine(args)?;
     let mut notes: Vec<String> =
-        cautions(&engine, args.engine_args.is_some()).into_iter().map(str::to_owned).collect();
+        accuracy_notes(&engine, args.engine_args.is_some()).into_iter().map(str::to_owned).collect();
     let replicas = |workload: &WorkloadSpec| {
         workload.replicas.and_then(|replicas| usize::try_from(replicas).ok()).unwrap_or(1)
     };
@@ -185,7 +185,7 @@ pub(super) fn of_scene(
 }
 
 /// What the numbers of the engines do not say about a real engine. Results look just as sure without it.
-fn cautions(engine: &Parameters, is_given: bool) -> Vec<&'static str> {
+fn accuracy_notes(engine: &Parameters, is_given: bool) -> Vec<&'static str> {
     let times = "note: the engine has the times of `longboat up --engine sim`; for those of yours, pass what `longboat simulate \
                  calibrate URL` prints as --engine-args";
     let load = "note: prompts are computed side by side and slow nothing down, because --engine-args has no \
@@ -223,7 +223,7 @@ mod tests {
             longboat_sim::Args::vllm(&[&["model"], flags].concat()).unwrap().parameters()
         };
         let says = |flags: &[&str], is_given| {
-            let all = cautions(&engine(flags), is_given);
+            let all = accuracy_notes(&engine(flags), is_given);
             ["longboat up --engine sim", "--max-num-batched-tokens"]
                 .map(|word| all.iter().any(|caution| caution.contains(word)))
         };

@@ -137,7 +137,7 @@ impl Reader {
         while self.remaining != Some(0) {
             // Later writes notify `changed` below.
             self.changes.mark_unchanged();
-            let still_open = self.still_open();
+            let still_open = self.is_open();
             let count = match self.files.front_mut() {
                 Some(file) => file.read(&mut buffer)?,
                 None => 0,
@@ -158,7 +158,7 @@ impl Reader {
         Ok(None)
     }
 
-    fn still_open(&self) -> bool {
+    fn is_open(&self) -> bool {
         let state = self.log.0.state.lock();
         state.open && state.instance == Some(self.instance)
     }

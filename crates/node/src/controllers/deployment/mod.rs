@@ -275,7 +275,7 @@ impl Deployments {
         let limit =
             rollout.deployment.spec.as_ref().and_then(|spec| spec.revision_history_limit).unwrap_or(10);
         let api = self.sets(rollout);
-        for name in rollout::forgettable(&rollout.old, usize::try_from(limit).unwrap_or(0)) {
+        for name in rollout::beyond_history_limit(&rollout.old, usize::try_from(limit).unwrap_or(0)) {
             let Some(set) = rollout.old.iter().find(|set| set.name_any() == name) else { continue };
             let params = DeleteParams {
                 preconditions: Some(Preconditions { uid: set.uid(), resource_version: None }),

@@ -159,7 +159,7 @@ fn share(settings: &Settings, set: &ReplicaSet, allowed: i32, add: i32, added: i
 }
 
 /// Returns the names of old ReplicaSets beyond the history limit: those with the lowest revisions, if they run no pods.
-pub(super) fn forgettable(old: &[ReplicaSet], keep: usize) -> Vec<String> {
+pub(super) fn beyond_history_limit(old: &[ReplicaSet], keep: usize) -> Vec<String> {
     let mut idle: Vec<&ReplicaSet> = old
         .iter()
         .filter(|set| {
@@ -307,7 +307,7 @@ mod tests {
                 annotated(&format!("r{revision}"), size, size, &json!({view::REVISION: revision.to_string()}))
             })
             .collect();
-        assert_eq!(forgettable(&old, 2), ["r1", "r3"]);
-        assert!(forgettable(&old, 10).is_empty());
+        assert_eq!(beyond_history_limit(&old, 2), ["r1", "r3"]);
+        assert!(beyond_history_limit(&old, 10).is_empty());
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn max_pods(node: &Node) -> usize {
 }
 
 /// Returns the taint that evicts a running pod, and the seconds until the eviction.
-pub(super) fn eviction(pod: &Pod, node: &Node) -> Option<(Taint, i64)> {
+pub(super) fn evicting_taint(pod: &Pod, node: &Node) -> Option<(Taint, i64)> {
     let taints = node.spec.clone().unwrap_or_default().taints.unwrap_or_default();
     let mut soonest: Option<(Taint, i64)> = None;
     for taint in taints.into_iter().filter(|taint| taint.effect == "NoExecute") {
@@ -192,8 +192,8 @@ mod tests {
         let tolerating = |seconds: Value| {
             pod(json!({"tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": seconds}]}))
         };
-        assert_eq!(eviction(&pod(json!({})), &node).map(|(_, seconds)| seconds), Some(0));
-        assert_eq!(eviction(&tolerating(json!(30)), &node).map(|(_, seconds)| seconds), Some(30));
-        assert_eq!(eviction(&tolerating(json!(null)), &node), None);
+        assert_eq!(evicting_taint(&pod(json!({})), &node).map(|(_, seconds)| seconds), Some(0));
+        assert_eq!(evicting_taint(&tolerating(json!(30)), &node).map(|(_, seconds)| seconds), Some(30));
+        assert_eq!(evicting_taint(&tolerating(json!(null)), &node), None);
     }
 }

@@ -286,7 +286,7 @@ impl Scheduler {
 
     /// Deletes a pod that a `NoExecute` taint evicts, once its toleration has expired.
     async fn evict(&self, key: &Key, pod: &Pod, node: &Node) -> Again {
-        let Some((taint, patience)) = fit::eviction(pod, node) else { return Ok(None) };
+        let Some((taint, patience)) = fit::evicting_taint(pod, node) else { return Ok(None) };
         let since = taint.time_added.as_ref().map_or_else(Timestamp::now, |time| time.0);
         let due = since.checked_add(SignedDuration::from_secs(patience)).unwrap_or(Timestamp::MAX);
         let at = Timestamp::now();

@@ -46,7 +46,7 @@ pub(super) fn check(service: &LLMInferenceService, spec: &LLMInferenceServiceSpe
             all.extend(uses.all.iter().filter_map(|used| unknown(used, main)));
             let values = uses.all.iter().filter_map(values::check);
             all.extend(values.map(|advice| release::for_image(main, advice)));
-            all.extend(strays(&uses, words.is_preset));
+            all.extend(stray_words(&uses, words.is_preset));
             all.extend(no_parser(&uses));
         }
         all.extend(unset::check(&path, main, &words));
@@ -108,7 +108,7 @@ fn unknown(used: &FlagUse<'_>, main: &Container) -> Option<Advice> {
 }
 
 /// Words that are neither flags nor values.
-fn strays(uses: &Uses<'_>, is_preset: bool) -> Option<Advice> {
+fn stray_words(uses: &Uses<'_>, is_preset: bool) -> Option<Advice> {
     // Flags that share an item with their values have a warning of their own.
     let is_joined = |text: &str| text.split_once(' ').is_some_and(|(flag, _)| vllm_flags::is_known(flag));
     let strays: Vec<_> = uses.strays.iter().filter(|word| !is_joined(&word.text)).collect();

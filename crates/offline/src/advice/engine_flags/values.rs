@@ -24,7 +24,7 @@ pub(super) fn check(used: &FlagUse<'_>) -> Option<Advice> {
                 "gives {} the value {value}, and vLLM {version} takes none: it does not start",
                 used.name
             ),
-            off(name, value),
+            switch_hint(name, value),
         ));
     }
     if used.inline.is_none() && used.values.is_empty() {
@@ -43,7 +43,7 @@ pub(super) fn check(used: &FlagUse<'_>) -> Option<Advice> {
 }
 
 /// What to write for a switch that is on or off.
-pub(super) fn off(name: &str, value: &str) -> String {
+pub(super) fn switch_hint(name: &str, value: &str) -> String {
     let positive = name.strip_prefix("--no-").map_or_else(|| name.to_owned(), |rest| format!("--{rest}"));
     let no = format!("--no-{}", positive.trim_start_matches("--"));
     match value.to_ascii_lowercase().as_str() {

@@ -127,7 +127,7 @@ pub(super) fn attach(
         add_mount(main, mount);
     }
     for (address, _) in downloads.pairs.iter().filter(|(address, _)| address.scheme() == Scheme::File) {
-        lend_mount(pod, &mut container, address.rest(), attachment.container);
+        mount_in_initializer(pod, &mut container, address.rest(), attachment.container);
     }
     if let Some(account) = attachment.service_account {
         credentials::add(pod, &mut container, account, attachment)?;
@@ -151,7 +151,7 @@ pub(super) fn attach(
     if !(downloads.only_model() && downloads.any_from_hub()) {
         ca_bundle::add(pod, &mut container, attachment);
     }
-    security::confine(&mut container, pod, true, attachment.live);
+    security::restrict_rights(&mut container, pod, true, attachment.live);
     pod.init_containers.get_or_insert_default().push(container);
     Ok(events)
 }
@@ -213,7 +213,7 @@ pub(super) fn resources(storage: &StorageInitializer, memory_limit: Option<&str>
 /// Mounts the volume that the model's container has at `path` in the download container too, so that the download container
 /// can copy from it. Without such a mount, the path is in the image, or on the machine in local mode. A volume that is
 /// created with the pod is empty unless an init container fills it.
-fn lend_mount(pod: &mut PodSpec, container: &mut Container, path: &str, of: &str) {
+fn mount_in_initializer(pod: &mut PodSpec, container: &mut Container, path: &str, of: &str) {
     let volumes = pod.volumes.iter().flatten();
     let made = volumes.filter(|volume| volume.empty_dir.is_some()).map(|volume| volume.name.clone());
     let filled = |name: &String| {

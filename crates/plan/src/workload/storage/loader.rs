@@ -113,7 +113,7 @@ pub(crate) fn attach(
         env::add(&mut container, env::literal(name, value));
     }
     ca_bundle::add(pod, &mut container, attachment);
-    security::confine(&mut container, pod, true, attachment.live);
+    security::restrict_rights(&mut container, pod, true, attachment.live);
     pod.init_containers.get_or_insert_default().push(container);
     Ok(())
 }

@@ -120,7 +120,7 @@ fn attach_modelcar(pod: &mut PodSpec, image: &str, attachment: &Attachment) -> R
     // Images of models often have no user but root. Only the platform knows whether another user works.
     let non_root = storage.modelcar_uid.is_some_and(|uid| uid != 0);
     for added in [&mut server, &mut check] {
-        security::confine(added, pod, non_root, attachment.live);
+        security::restrict_rights(added, pod, non_root, attachment.live);
     }
     pod.containers.push(server);
     pod.init_containers.get_or_insert_default().push(check);

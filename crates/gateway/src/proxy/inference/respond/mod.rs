@@ -23,7 +23,7 @@ const EVICTION_ERROR: &str = "the endpoint picker ended the response, to free ca
 
 /// Waits for the response of an endpoint while also reading the picker's replies: the picker may end a request that is not
 /// answered yet. Then the pending request to the endpoint is dropped, which also ends the work there.
-pub(super) async fn unless_ended<R>(
+pub(super) async fn response_or_end<R>(
     response: impl Future<Output = R>,
     receiver: &mut Receiver,
 ) -> Result<R, ImmediateResponse> {

@@ -34,7 +34,7 @@ impl PendingChunks {
             self.bytes += chunk.len();
             self.chunks.push_back(chunk);
             if self.bytes > LIMIT {
-                self.lose();
+                self.stop_tracking();
             }
         }
     }
@@ -49,7 +49,7 @@ impl PendingChunks {
         let lines = |bytes: &[u8]| bytes.split(|byte| *byte == b'\n').count();
         match self.chunks.pop_front() {
             Some(chunk) if !self.cut && lines(&chunk) == lines(reply) => self.bytes -= chunk.len(),
-            _ => self.lose(),
+            _ => self.stop_tracking(),
         }
     }
 
@@ -104,7 +104,7 @@ impl PendingChunks {
         true
     }
 
-    fn lose(&mut self) {
+    fn stop_tracking(&mut self) {
         self.known = false;
         self.chunks = VecDeque::new();
     }
