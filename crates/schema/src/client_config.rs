@@ -1,33 +1,28 @@
 //! The address at which an API server calls a webhook.
 
-use serde_json::Value;
+use crate::Field;
 
-use crate::Cause;
-
-/// Appends the errors of a webhook's `clientConfig` at the path `at`.
-pub fn check_client_config(config: &Value, at: &str, causes: &mut Vec<Cause>) {
+/// Reports the errors of a webhook's `clientConfig`.
+pub fn check_client_config(config: &Field<'_>) {
     match (config.get("url"), config.get("service")) {
-        (Some(url), None) => url_of(url, &format!("{at}.url"), causes),
-        (None, Some(service)) => {
+        (Some(_), None) => check_url(&config.at("url")),
+        (None, Some(_)) => {
             for key in ["name", "namespace"] {
-                if text(&service[key]).is_empty() {
-                    let what = format!("service {key} is required");
-                    causes.push(Cause::required(format!("{at}.service.{key}"), what));
-                }
+                config.at("service").at(key).not_empty(&format!("service {key} is required"));
             }
         }
-        _ => causes.push(Cause::required(at, "exactly one of url or service is required")),
+        _ => config.required("exactly one of url or service is required"),
     }
 }
 
-fn url_of(value: &Value, at: &str, causes: &mut Vec<Cause>) {
+fn check_url(field: &Field<'_>) {
     const FORM: &str = "; desired format: https://host[/path]";
-    let Ok(url) = url::Url::parse(text(value)) else {
-        causes.push(Cause::required(at, format!("url must be a valid URL{FORM}")));
+    let Ok(url) = url::Url::parse(field.as_text()) else {
+        field.required(format!("url must be a valid URL{FORM}"));
         return;
     };
-    let mut wrong = |shown: &str, detail: &str| {
-        causes.push(Cause::invalid(at, &Value::from(shown), format!("{detail}{FORM}")));
+    let wrong = |shown: &str, detail: &str| {
+        field.with(&shown.into()).invalid(format!("{detail}{FORM}"));
     };
     if url.scheme() != "https" {
         wrong(url.scheme(), "'https' is the only allowed URL scheme");
@@ -44,8 +39,4 @@ fn url_of(value: &Value, at: &str, causes: &mut Vec<Cause>) {
     if let Some(query) = url.query() {
         wrong(query, "query parameters are not permitted in the URL");
     }
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }

@@ -11,6 +11,7 @@ mod client_config;
 mod crd;
 mod default;
 mod embedded;
+mod field;
 mod formats;
 mod lists;
 mod numbers;
@@ -41,6 +42,7 @@ pub use cel::types::check_names as check_expression;
 pub use client_config::check_client_config;
 pub use crd::{default_crd, names_status, terminating, validate_crd};
 pub use embedded::go_type;
+pub use field::{Field, causes_of};
 pub use size::{MAX_OBJECT_BYTES, size, too_large};
 pub use structural::{Additional, ListType, Node};
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Strategy, checks, pod, sets, storage, update::keep_labels};
-use crate::Cause;
+use crate::Field;
 
 /// Controllers of pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,16 @@ impl Strategy for Workload {
     }
 
     fn prepare_create(&self, value: &mut Value) {
-        prepare_create(*self, value);
+        value["status"] = match self {
+            Self::Deployment => json!({}),
+            Self::ReplicaSet => json!({"replicas": 0}),
+            Self::StatefulSet => json!({"replicas": 0, "availableReplicas": 0}),
+            Self::DaemonSet => {
+                value["metadata"]["annotations"][sets::TEMPLATES] = Value::from("1");
+                json!({"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0,
+                    "numberReady": 0})
+            }
+        };
     }
 
     fn prepare_update(&self, value: &mut Value, live: &Value) {
@@ -40,12 +49,100 @@ impl Strategy for Workload {
         }
     }
 
-    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
-        validate(*self, value, live)
+    fn validate(&self, object: &Field<'_>, live: Option<&Value>) {
+        let spec = object.at("spec");
+        let selector = spec.at("selector");
+        match self {
+            // the selector matches nothing, which a later check reports
+            Self::DaemonSet if selector.is_null() => {}
+            _ if selector.is_null() => selector.required(""),
+            _ if !is_empty(&selector) => {}
+            Self::StatefulSet => selector.invalid("empty selector is invalid for statefulset"),
+            Self::DaemonSet => selector.invalid("empty selector is invalid for daemonset"),
+            _ => selector.invalid("empty selector is invalid for deployment"),
+        }
+        let before = object.count();
+        checks::selector(&selector);
+        let broken = object.count() > before;
+        let labels = spec.at("template.metadata.labels");
+        if broken {
+            selector.invalid("invalid label selector");
+        } else if selector.is_null() || !matches(&selector, &labels) {
+            labels.invalid("`selector` does not match template `labels`");
+        }
+        checks::not_negative(&spec.at("replicas"));
+        checks::not_negative(&spec.at("minReadySeconds"));
+        // a StatefulSet may have a negative limit: it then keeps all revisions and only gets a warning
+        if *self != Self::StatefulSet {
+            checks::not_negative(&spec.at("revisionHistoryLimit"));
+        }
+        match self {
+            Self::StatefulSet => {
+                sets::stateful(&spec);
+                // they do not change later
+                if live.is_none() {
+                    spec.items("volumeClaimTemplates")
+                        .for_each(|claim| storage::claim_spec(&claim.at("spec")));
+                }
+            }
+            Self::DaemonSet => sets::daemon(&spec),
+            Self::Deployment => {
+                let deadline = spec.at("progressDeadlineSeconds");
+                checks::not_negative(&deadline);
+                let ready = spec["minReadySeconds"].as_i64().unwrap_or(0);
+                if deadline.as_i64().is_some_and(|deadline| deadline <= ready) {
+                    deadline.invalid("must be greater than minReadySeconds");
+                }
+            }
+            Self::ReplicaSet => {}
+        }
+        let deadline = spec.at("template.spec.activeDeadlineSeconds");
+        if !deadline.is_null() && matches!(self, Self::Deployment | Self::ReplicaSet) {
+            deadline.forbidden("activeDeadlineSeconds in ReplicaSet is not Supported");
+        }
+        if !broken {
+            validate_template(&spec.at("template").with(&with_claims(&spec)), &["Always"]);
+        }
+        if *self == Self::Deployment {
+            validate_strategy(&spec.at("strategy"));
+        }
+        let Some(live) = live else { return };
+        if *self != Self::StatefulSet {
+            if live["spec"]["selector"] != *selector.value {
+                selector.invalid(checks::IMMUTABLE);
+            }
+        } else if fixed_parts(&spec) != fixed_parts(&live["spec"]) {
+            spec.forbidden(
+                "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
+                 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and \
+                 'minReadySeconds' are forbidden",
+            );
+        }
     }
 
-    fn validate_status(&self, value: &Value) -> Vec<Cause> {
-        validate_status(value)
+    fn validate_status(&self, object: &Field<'_>) {
+        let status = object.at("status");
+        for key in [
+            "observedGeneration",
+            "replicas",
+            "updatedReplicas",
+            "readyReplicas",
+            "availableReplicas",
+            "unavailableReplicas",
+        ] {
+            checks::not_negative(&status.at(key));
+        }
+        let count = |key: &str| status[key].as_i64().unwrap_or(0);
+        for (key, bound, why) in [
+            ("updatedReplicas", "replicas", "cannot be greater than status.replicas"),
+            ("readyReplicas", "replicas", "cannot be greater than status.replicas"),
+            ("availableReplicas", "replicas", "cannot be greater than status.replicas"),
+            ("availableReplicas", "readyReplicas", "cannot be greater than readyReplicas"),
+        ] {
+            if count(key) > count(bound) {
+                status.at(key).invalid_as(count(key), why);
+            }
+        }
     }
 
     fn warnings(&self, value: &Value) -> Vec<String> {
@@ -66,20 +163,21 @@ impl Strategy for Workload {
     }
 }
 
-fn prepare_create(kind: Workload, value: &mut Value) {
-    let status = match kind {
-        Workload::Deployment => json!({}),
-        Workload::ReplicaSet => json!({"replicas": 0}),
-        Workload::StatefulSet => json!({"replicas": 0, "availableReplicas": 0}),
-        Workload::DaemonSet => {
-            json!({"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0,
-            "numberReady": 0})
-        }
-    };
-    if kind == Workload::DaemonSet {
-        value["metadata"]["annotations"][sets::TEMPLATES] = Value::from("1");
+/// The spec of a StatefulSet without the parts that an update may change.
+fn fixed_parts(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    for key in [
+        "replicas",
+        "template",
+        "updateStrategy",
+        "persistentVolumeClaimRetentionPolicy",
+        "minReadySeconds",
+        "ordinals",
+        "revisionHistoryLimit",
+    ] {
+        spec[key] = Value::Null;
     }
-    value["status"] = status;
+    spec
 }
 
 /// The template with a volume for each claim template of a StatefulSet, which its containers may mount.
@@ -102,208 +200,49 @@ fn with_claims(spec: &Value) -> Value {
     template
 }
 
-fn validate(kind: Workload, value: &Value, live: Option<&Value>) -> Vec<Cause> {
-    let spec = &value["spec"];
-    let mut causes = Vec::new();
-    let mut selector_causes = Vec::new();
-    let selector = &spec["selector"];
-    checks::selector(selector, "spec.selector", &mut selector_causes);
-    let broken = !selector_causes.is_empty();
-    if selector.is_null() && kind == Workload::DaemonSet {
-        // the selector matches nothing, which a later check reports
-    } else if selector.is_null() {
-        causes.push(Cause::required("spec.selector", ""));
-    } else if is_empty(selector) {
-        causes.push(Cause::invalid(
-            "spec.selector",
-            selector,
-            match kind {
-                Workload::StatefulSet => "empty selector is invalid for statefulset",
-                Workload::DaemonSet => "empty selector is invalid for daemonset",
-                _ => "empty selector is invalid for deployment",
-            },
-        ));
+/// Reports all validation errors of a pod template.
+pub(super) fn validate_template(template: &Field<'_>, policies: &[&str]) {
+    checks::labels(&template.at("metadata.labels").named(format!("{}.labels", template.path)));
+    checks::annotations(&template.at("metadata.annotations"));
+    let spec = template.at("spec");
+    pod::validate_spec(&spec);
+    if !spec.list("ephemeralContainers").is_empty() {
+        spec.at("ephemeralContainers").forbidden("ephemeral containers not allowed in pod template");
     }
-    causes.extend(selector_causes);
-    if broken {
-        causes.push(Cause::invalid("spec.selector", selector, "invalid label selector"));
-    } else {
-        let labels = &spec["template"]["metadata"]["labels"];
-        let is_open = selector.is_null();
-        if !matches(selector, labels) || is_open {
-            causes.push(Cause::invalid(
-                "spec.template.metadata.labels",
-                labels,
-                "`selector` does not match template `labels`",
-            ));
-        }
+    let policy = spec.text_at("restartPolicy");
+    if policies.contains(&policy.as_text()) {
+        return;
     }
-    checks::not_negative(&spec["replicas"], "spec.replicas", &mut causes);
-    for key in ["minReadySeconds", "revisionHistoryLimit"] {
-        // a StatefulSet may have a negative limit: it then keeps all revisions and only gets a warning
-        if kind != Workload::StatefulSet || key != "revisionHistoryLimit" {
-            checks::not_negative(&spec[key], &format!("spec.{key}"), &mut causes);
-        }
-    }
-    match kind {
-        Workload::StatefulSet => {
-            sets::stateful(spec, &mut causes);
-            // they do not change later
-            let claims = if live.is_none() { checks::items(spec, "volumeClaimTemplates") } else { &[] };
-            for (index, claim) in claims.iter().enumerate() {
-                let path = format!("spec.volumeClaimTemplates[{index}].spec");
-                storage::claim_spec(&claim["spec"], &path, &mut causes);
-            }
-        }
-        Workload::DaemonSet => sets::daemon(spec, &mut causes),
-        Workload::Deployment => {
-            let deadline = &spec["progressDeadlineSeconds"];
-            checks::not_negative(deadline, "spec.progressDeadlineSeconds", &mut causes);
-            let ready = spec["minReadySeconds"].as_i64().unwrap_or(0);
-            if deadline.as_i64().is_some_and(|deadline| deadline <= ready) {
-                let detail = "must be greater than minReadySeconds";
-                causes.push(Cause::invalid("spec.progressDeadlineSeconds", deadline, detail));
-            }
-        }
-        Workload::ReplicaSet => {}
-    }
-    if !spec["template"]["spec"]["activeDeadlineSeconds"].is_null()
-        && matches!(kind, Workload::Deployment | Workload::ReplicaSet)
-    {
-        causes.push(Cause::forbidden(
-            "spec.template.spec.activeDeadlineSeconds",
-            "activeDeadlineSeconds in ReplicaSet is not Supported",
-        ));
-    }
-    if !broken {
-        let template = with_claims(spec);
-        causes.extend(validate_template(&template, "spec.template", &["Always"]));
-    }
-    if kind == Workload::Deployment {
-        causes.extend(validate_strategy(&spec["strategy"]));
-    }
-    if let Some(live) = live {
-        if kind != Workload::StatefulSet && live["spec"]["selector"] != *selector {
-            causes.push(Cause::invalid("spec.selector", selector, "field is immutable"));
-        }
-        if kind == Workload::StatefulSet {
-            let frozen = |object: &Value| {
-                let mut spec = object["spec"].clone();
-                for key in [
-                    "replicas",
-                    "template",
-                    "updateStrategy",
-                    "persistentVolumeClaimRetentionPolicy",
-                    "minReadySeconds",
-                    "ordinals",
-                    "revisionHistoryLimit",
-                ] {
-                    spec[key] = Value::Null;
-                }
-                spec
-            };
-            if frozen(value) != frozen(live) {
-                causes.push(Cause::forbidden(
-                    "spec",
-                    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
-                     'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and \
-                     'minReadySeconds' are forbidden",
-                ));
-            }
-        }
-    }
-    causes
-}
-
-/// Returns all validation errors of a pod template.
-pub(super) fn validate_template(template: &Value, path: &str, policies: &[&str]) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    checks::labels(&template["metadata"]["labels"], &format!("{path}.labels"), &mut causes);
-    checks::annotations(
-        &template["metadata"]["annotations"],
-        &format!("{path}.metadata.annotations"),
-        &mut causes,
-    );
-    causes.extend(pod::validate_spec(&template["spec"], &format!("{path}.spec")));
-    if !checks::items(&template["spec"], "ephemeralContainers").is_empty() {
-        let detail = "ephemeral containers not allowed in pod template";
-        causes.push(Cause::forbidden(format!("{path}.spec.ephemeralContainers"), detail));
-    }
-    let policy = template["spec"]["restartPolicy"].as_str().unwrap_or_default();
-    let own = format!("{path}.spec.restartPolicy");
-    if policy == "Always" && !policies.contains(&policy) {
+    if policy.as_text() == "Always" {
         // the policy may be a default, so the error says that a value is required
         let known: Vec<String> = policies.iter().map(|policy| format!("\"{policy}\"")).collect();
-        causes.push(Cause::required(own, format!("valid values: {}", known.join(", "))));
-    } else if !policies.contains(&policy) {
-        causes.push(Cause::unsupported(own, &Value::from(policy), policies));
+        policy.required(format!("valid values: {}", known.join(", ")));
+    } else {
+        policy.unsupported(policies);
     }
-    causes
 }
 
-fn validate_strategy(strategy: &Value) -> Vec<Cause> {
-    let path = "spec.strategy";
-    let rolling = &strategy["rollingUpdate"];
-    let mut causes = Vec::new();
-    for key in ["maxUnavailable", "maxSurge"] {
-        let own = format!("{path}.rollingUpdate.{key}");
-        checks::percent(&rolling[key], &own, key == "maxUnavailable", &mut causes);
+fn validate_strategy(strategy: &Field<'_>) {
+    let rolling = strategy.at("rollingUpdate");
+    let unavailable = rolling.at("maxUnavailable");
+    let before = strategy.count();
+    checks::percent(&unavailable, true);
+    checks::percent(&rolling.at("maxSurge"), false);
+    if strategy.count() > before {
+        return;
     }
-    if !causes.is_empty() {
-        return causes;
-    }
-    match strategy["type"].as_str().unwrap_or_default() {
-        "Recreate" if !rolling.is_null() => vec![Cause::forbidden(
-            format!("{path}.rollingUpdate"),
-            "may not be specified when strategy `type` is 'Recreate'",
-        )],
+    let kind = strategy.text_at("type");
+    match kind.as_text() {
+        "Recreate" if rolling.is_null() => {}
+        "Recreate" => rolling.forbidden("may not be specified when strategy `type` is 'Recreate'"),
         "RollingUpdate" => {
             let zero = |value: &Value| *value == 0 || *value == "0%";
-            if zero(&rolling["maxUnavailable"]) && zero(&rolling["maxSurge"]) {
-                vec![Cause::invalid(
-                    format!("{path}.rollingUpdate.maxUnavailable"),
-                    &rolling["maxUnavailable"],
-                    "may not be 0 when `maxSurge` is 0",
-                )]
-            } else {
-                Vec::new()
+            if zero(&unavailable) && zero(&rolling["maxSurge"]) {
+                unavailable.invalid("may not be 0 when `maxSurge` is 0");
             }
         }
-        "Recreate" => Vec::new(),
-        other => vec![Cause::unsupported(
-            format!("{path}.type"),
-            &Value::from(other),
-            &["Recreate", "RollingUpdate"],
-        )],
+        _ => kind.unsupported(&["Recreate", "RollingUpdate"]),
     }
-}
-
-fn validate_status(value: &Value) -> Vec<Cause> {
-    let status = &value["status"];
-    let mut causes = Vec::new();
-    let numbers = [
-        "observedGeneration",
-        "replicas",
-        "updatedReplicas",
-        "readyReplicas",
-        "availableReplicas",
-        "unavailableReplicas",
-    ];
-    for key in numbers {
-        checks::not_negative(&status[key], &format!("status.{key}"), &mut causes);
-    }
-    let count = |key: &str| status[key].as_i64().unwrap_or(0);
-    for (key, bound, why) in [
-        ("updatedReplicas", "replicas", "cannot be greater than status.replicas"),
-        ("readyReplicas", "replicas", "cannot be greater than status.replicas"),
-        ("availableReplicas", "replicas", "cannot be greater than status.replicas"),
-        ("availableReplicas", "readyReplicas", "cannot be greater than readyReplicas"),
-    ] {
-        if count(key) > count(bound) {
-            causes.push(Cause::invalid(format!("status.{key}"), &Value::from(count(key)), why));
-        }
-    }
-    causes
 }
 
 fn is_empty(selector: &Value) -> bool {

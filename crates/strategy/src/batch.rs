@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{Strategy, apps, checks, names, pod, update::keep_labels};
-use crate::Cause;
+use crate::Field;
+
+/// The restart policies of their pods.
+const POLICIES: [&str; 2] = ["OnFailure", "Never"];
 
 /// Jobs and CronJobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,8 +35,28 @@ impl Strategy for Batch {
         keep_labels(value, live);
     }
 
-    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
-        validate(*self, value, live)
+    fn validate(&self, object: &Field<'_>, live: Option<&Value>) {
+        let spec = object.at("spec");
+        if *self == Self::CronJob {
+            spec.at("schedule").not_empty("");
+            validate_schedule(object);
+            job(&spec.at("jobTemplate.spec"));
+            apps::validate_template(&spec.at("jobTemplate.spec.template"), &POLICIES);
+            return;
+        }
+        job(&spec);
+        selector(&spec);
+        apps::validate_template(&spec.at("template"), &POLICIES);
+        if let Some(live) = live {
+            // an update validates the spec twice and reports each error twice
+            object.repeat();
+            for key in ["completions", "selector", "template"] {
+                if spec[key] != live["spec"][key] {
+                    spec.at(key).invalid(checks::IMMUTABLE);
+                }
+            }
+        }
+        tied(object);
     }
 
     fn warnings(&self, value: &Value) -> Vec<String> {
@@ -76,62 +99,27 @@ fn tie_pods(value: &mut Value) {
     value["spec"]["selector"] = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
 }
 
-fn validate(kind: Batch, value: &Value, live: Option<&Value>) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    if kind == Batch::CronJob {
-        if value["spec"]["schedule"].as_str().is_none_or(str::is_empty) {
-            causes.push(Cause::required("spec.schedule", ""));
-        }
-        validate_schedule(value, &mut causes);
-        job(&value["spec"]["jobTemplate"]["spec"], "spec.jobTemplate.spec", &mut causes);
-        causes.extend(apps::validate_template(
-            &value["spec"]["jobTemplate"]["spec"]["template"],
-            "spec.jobTemplate.spec.template",
-            &["OnFailure", "Never"],
-        ));
-        return causes;
-    }
-    job(&value["spec"], "spec", &mut causes);
-    selector(&value["spec"], &mut causes);
-    causes.extend(apps::validate_template(
-        &value["spec"]["template"],
-        "spec.template",
-        &["OnFailure", "Never"],
-    ));
-    if let Some(live) = live {
-        // an update validates the spec twice and reports each error twice
-        causes.extend(causes.clone());
-        for key in ["completions", "selector", "template"] {
-            if value["spec"][key] != live["spec"][key] {
-                causes.push(Cause::invalid(format!("spec.{key}"), &value["spec"][key], "field is immutable"));
-            }
-        }
-    }
-    tied(value, &mut causes);
-    causes
-}
-
 /// Validates the labels that connect a Job to its pods, unless the user has set the selector.
-fn tied(value: &Value, causes: &mut Vec<Cause>) {
-    let spec = &value["spec"];
+fn tied(job: &Field<'_>) {
+    let spec = job.at("spec");
     if spec["manualSelector"] == true || !spec["selector"].is_object() {
         return;
     }
-    let labels = &spec["template"]["metadata"]["labels"];
-    for (key, wanted) in ties(value) {
-        let path = format!("spec.template.metadata.labels[{key}]");
+    let labels = spec.at("template.metadata.labels");
+    for (key, wanted) in ties(job) {
+        let label = labels.clone().named(format!("spec.template.metadata.labels[{key}]"));
         let detail = format!("must be '{wanted}'");
         match &labels[key] {
-            Value::Null => causes.push(Cause::required(path, detail)),
+            Value::Null => label.required(detail),
             found if *found == wanted => {}
-            _ => causes.push(Cause::invalid(path, labels, detail)),
+            _ => label.invalid(detail),
         }
     }
 }
 
 /// Returns the labels of a Job's pods.
 fn ties(value: &Value) -> [(&'static str, &str); 4] {
-    let (uid, name) = (checks::text(&value["metadata"], "uid"), checks::text(&value["metadata"], "name"));
+    let [uid, name] = ["uid", "name"].map(|key| value["metadata"][key].as_str().unwrap_or_default());
     [
         ("batch.kubernetes.io/controller-uid", uid),
         ("batch.kubernetes.io/job-name", name),
@@ -141,83 +129,71 @@ fn ties(value: &Value) -> [(&'static str, &str); 4] {
 }
 
 /// Validates the spec of a Job except for its template.
-fn job(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn job(spec: &Field<'_>) {
     for key in
         ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"]
     {
-        checks::not_negative(&spec[key], &format!("{path}.{key}"), causes);
+        checks::not_negative(&spec.at(key));
     }
-    let own = format!("{path}.completionMode");
-    checks::one_of(&spec["completionMode"], &own, &["NonIndexed", "Indexed"], causes);
+    spec.at("completionMode").one_of(&["NonIndexed", "Indexed"]);
     let is_indexed = spec["completionMode"] == "Indexed";
     if is_indexed && spec["completions"].is_null() {
-        causes.push(Cause::required(format!("{path}.completions"), "when completion mode is Indexed"));
+        spec.at("completions").required("when completion mode is Indexed");
     }
-    if !spec["backoffLimitPerIndex"].is_null() {
-        let own = format!("{path}.backoffLimitPerIndex");
-        checks::not_negative(&spec["backoffLimitPerIndex"], &own, causes);
+    let limit = spec.at("backoffLimitPerIndex");
+    if !limit.is_null() {
+        checks::not_negative(&limit);
         if !is_indexed {
-            causes.push(Cause::invalid(
-                own,
-                &spec["backoffLimitPerIndex"],
-                "requires indexed completion mode",
-            ));
+            limit.invalid("requires indexed completion mode");
         }
     }
-    let own = format!("{path}.podReplacementPolicy");
-    checks::one_of(&spec["podReplacementPolicy"], &own, &["Failed", "TerminatingOrFailed"], causes);
-    if let Some(manager) = spec["managedBy"].as_str()
-        && !(manager.contains('/') && names::qualified_name_problem(manager).is_none())
+    spec.at("podReplacementPolicy").one_of(&["Failed", "TerminatingOrFailed"]);
+    let manager = spec.at("managedBy");
+    if let Some(name) = manager.as_str()
+        && !(name.contains('/') && names::qualified_name_problem(name).is_none())
     {
-        let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
-        causes.push(Cause::invalid(format!("{path}.managedBy"), &spec["managedBy"], detail));
+        manager.invalid("must be a domain-prefixed path (such as \"acme.io/foo\")");
     }
 }
 
 /// Validates the selector: it must exist and match the labels of the template.
-fn selector(spec: &Value, causes: &mut Vec<Cause>) {
-    if !spec["selector"].is_object() {
-        causes.push(Cause::required("spec.selector", ""));
+fn selector(spec: &Field<'_>) {
+    let (selector, labels) = (spec.at("selector"), spec.at("template.metadata.labels"));
+    if !selector.is_object() {
+        selector.required("");
     }
-    let labels = &spec["template"]["metadata"]["labels"];
-    if !spec["selector"].is_object() || !apps::matches(&spec["selector"], labels) {
-        causes.push(Cause::invalid(
-            "spec.template.metadata.labels",
-            labels,
-            "`selector` does not match template `labels`",
-        ));
+    if !apps::matches(&selector, &labels) {
+        labels.invalid("`selector` does not match template `labels`");
     }
 }
 
 /// Validates the fields of a CronJob's schedule, and the length of its name.
-fn validate_schedule(value: &Value, causes: &mut Vec<Cause>) {
+fn validate_schedule(object: &Field<'_>) {
     /// The longest name: the controller appends eleven characters for each Job.
     const MAX_NAME_LENGTH: usize = 52;
-    let spec = &value["spec"];
-    if value["metadata"]["name"].as_str().is_some_and(|name| name.len() > MAX_NAME_LENGTH) {
-        let detail = format!("must be no more than {MAX_NAME_LENGTH} characters");
-        causes.push(Cause::invalid("metadata.name", &value["metadata"]["name"], detail));
+    let (name, spec) = (object.at("metadata.name"), object.at("spec"));
+    if name.as_text().len() > MAX_NAME_LENGTH {
+        name.invalid(format!("must be no more than {MAX_NAME_LENGTH} characters"));
     }
-    let schedule = spec["schedule"].as_str().unwrap_or_default();
-    let fields: Vec<&str> = schedule.split_whitespace().collect();
-    if !schedule.is_empty() && !schedule.starts_with('@') && fields.len() != 5 {
-        causes.push(Cause::invalid(
-            "spec.schedule",
-            &spec["schedule"],
-            format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" ")),
+    let schedule = spec.at("schedule");
+    let fields: Vec<&str> = schedule.as_text().split_whitespace().collect();
+    if !schedule.as_text().is_empty() && !schedule.as_text().starts_with('@') && fields.len() != 5 {
+        schedule.invalid(format!(
+            "expected exactly 5 fields, found {}: [{}]",
+            fields.len(),
+            fields.join(" ")
         ));
     }
-    if spec["timeZone"] == "" {
-        let detail = "timeZone must be nil or non-empty string";
-        causes.push(Cause::invalid("spec.timeZone", &spec["timeZone"], detail));
-    } else if let Some(zone) = spec["timeZone"].as_str()
-        && jiff::tz::TimeZone::get(zone).is_err()
-    {
-        causes.push(Cause::invalid("spec.timeZone", &spec["timeZone"], format!("unknown time zone {zone}")));
+    let zone = spec.at("timeZone");
+    match zone.as_str() {
+        Some("") => zone.invalid("timeZone must be nil or non-empty string"),
+        Some(name) if jiff::tz::TimeZone::get(name).is_err() => {
+            zone.invalid(format!("unknown time zone {name}"))
+        }
+        _ => {}
     }
-    let known = ["Allow", "Forbid", "Replace"];
-    checks::one_of(&spec["concurrencyPolicy"], "spec.concurrencyPolicy", &known, causes);
+    spec.at("concurrencyPolicy").one_of(&["Allow", "Forbid", "Replace"]);
     for key in ["startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
-        checks::not_negative(&spec[key], &format!("spec.{key}"), causes);
+        checks::not_negative(&spec.at(key));
     }
 }

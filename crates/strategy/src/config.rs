@@ -3,8 +3,8 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use super::{Strategy, names};
-use crate::Cause;
+use super::{Strategy, checks::IMMUTABLE, names};
+use crate::Field;
 
 /// The most bytes of data in one object.
 const MAX_DATA_BYTES: usize = 1024 * 1024;
@@ -25,8 +25,49 @@ impl Strategy for Config {
         }
     }
 
-    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
-        validate(*self, value, live)
+    fn validate(&self, object: &Field<'_>, live: Option<&Value>) {
+        let is_secret = *self == Self::Secret;
+        let mut size = 0;
+        for map in ["data", "binaryData"] {
+            for (key, content) in object.entries(map) {
+                let length = content.as_text().len();
+                size += if map == "binaryData" || is_secret { length / 4 * 3 } else { length };
+                if let Some(problem) = names::config_key_problem(key) {
+                    content.invalid_as(Value::from(key), problem);
+                }
+                if map == "data" && object["binaryData"].get(key).is_some() {
+                    content.invalid_as(Value::from(key), "duplicate of key present in binaryData");
+                }
+            }
+        }
+        if size > MAX_DATA_BYTES {
+            object.at("data").named(if is_secret { "data" } else { "[]" }).too_long(MAX_DATA_BYTES);
+        }
+        if is_secret {
+            let required: &[&str] = match object.text("type") {
+                "kubernetes.io/tls" => &["tls.crt", "tls.key"],
+                "kubernetes.io/dockerconfigjson" => &[".dockerconfigjson"],
+                "kubernetes.io/dockercfg" => &[".dockercfg"],
+                "kubernetes.io/ssh-auth" => &["ssh-privatekey"],
+                _ => &[],
+            };
+            for key in required.iter().filter(|key| object["data"].get(key).is_none()) {
+                object.at("data").named(format!("data[{key}]")).required("");
+            }
+        }
+        let Some(live) = live else { return };
+        if live["immutable"] == true {
+            let why = "field is immutable when `immutable` is set";
+            if object["immutable"] != true {
+                object.at("immutable").forbidden(why);
+            }
+            for field in ["data", "binaryData"].into_iter().filter(|field| object[*field] != live[*field]) {
+                object.at(field).forbidden(why);
+            }
+        }
+        if is_secret && object["type"] != live["type"] {
+            object.at("type").invalid(IMMUTABLE);
+        }
     }
 
     fn selectable(&self) -> &'static [&'static str] {
@@ -53,62 +94,4 @@ fn encode(secret: &mut Value) {
     if let Some(object) = secret.as_object_mut() {
         object.remove("stringData");
     }
-}
-
-fn validate(kind: Config, value: &Value, live: Option<&Value>) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let mut size = 0;
-    for field in ["data", "binaryData"] {
-        for (key, content) in value[field].as_object().into_iter().flatten() {
-            let text = content.as_str().unwrap_or_default();
-            size +=
-                if field == "binaryData" || kind == Config::Secret { text.len() / 4 * 3 } else { text.len() };
-            let at = format!("{field}[{key}]");
-            if let Some(problem) = names::config_key_problem(key) {
-                causes.push(Cause::invalid(&at, &Value::from(key.as_str()), problem));
-            }
-            if field == "data" && value["binaryData"].get(key).is_some() {
-                causes.push(Cause::invalid(
-                    &at,
-                    &Value::from(key.as_str()),
-                    "duplicate of key present in binaryData",
-                ));
-            }
-        }
-    }
-    if size > MAX_DATA_BYTES {
-        let field = if kind == Config::Secret { "data" } else { "[]" };
-        causes.push(Cause::too_long(field, MAX_DATA_BYTES));
-    }
-    if kind == Config::Secret {
-        let required: &[&str] = match value["type"].as_str() {
-            Some("kubernetes.io/tls") => &["tls.crt", "tls.key"],
-            Some("kubernetes.io/dockerconfigjson") => &[".dockerconfigjson"],
-            Some("kubernetes.io/dockercfg") => &[".dockercfg"],
-            Some("kubernetes.io/ssh-auth") => &["ssh-privatekey"],
-            _ => &[],
-        };
-        for key in required {
-            if value["data"].get(key).is_none() {
-                causes.push(Cause::required(format!("data[{key}]"), ""));
-            }
-        }
-    }
-    if let Some(live) = live {
-        if live["immutable"] == true {
-            let why = "field is immutable when `immutable` is set";
-            if value["immutable"] != true {
-                causes.push(Cause::forbidden("immutable", why));
-            }
-            for field in ["data", "binaryData"] {
-                if value[field] != live[field] {
-                    causes.push(Cause::forbidden(field, why));
-                }
-            }
-        }
-        if kind == Config::Secret && value["type"] != live["type"] {
-            causes.push(Cause::invalid("type", &value["type"], "field is immutable"));
-        }
-    }
-    causes
 }

@@ -5,11 +5,8 @@ use std::sync::LazyLock;
 use longboat_schema::{StructuralSchema, Variable, check_condition};
 use serde_json::Value;
 
-use super::{
-    Strategy,
-    checks::{items, text},
-};
-use crate::Cause;
+use super::Strategy;
+use crate::Field;
 
 /// The longest expression of a selector, in bytes.
 const MAX_SELECTOR_BYTES: usize = 10 * 1024;
@@ -38,47 +35,38 @@ pub(crate) enum Devices {
 }
 
 impl Strategy for Devices {
-    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+    fn validate(&self, object: &Field<'_>, live: Option<&Value>) {
         // a stored object was compiled before, and the specs of claims and their templates do not change
-        if live.is_some_and(|live| live["spec"] == value["spec"]) {
-            return Vec::new();
+        if live.is_some_and(|live| live["spec"] == object["spec"]) {
+            return;
         }
-        let mut causes = Vec::new();
         match self {
-            Self::Class => selectors(&value["spec"], "spec", &mut causes),
-            Self::Claim => requests(&value["spec"], "spec", &mut causes),
-            Self::ClaimTemplate => requests(&value["spec"]["spec"], "spec.spec", &mut causes),
+            Self::Class => selectors(&object.at("spec")),
+            Self::Claim => requests(&object.at("spec")),
+            Self::ClaimTemplate => requests(&object.at("spec.spec")),
         }
-        causes
     }
 }
 
 /// Validates the selectors of a claim.
-fn requests(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
-    for (index, request) in items(&spec["devices"], "requests").iter().enumerate() {
-        let path = format!("{path}.devices.requests[{index}]");
-        selectors(&request["exactly"], &format!("{path}.exactly"), causes);
-        for (index, alternative) in items(request, "firstAvailable").iter().enumerate() {
-            selectors(alternative, &format!("{path}.firstAvailable[{index}]"), causes);
-        }
+fn requests(spec: &Field<'_>) {
+    for request in spec.items("devices.requests") {
+        selectors(&request.at("exactly"));
+        request.items("firstAvailable").for_each(|alternative| selectors(&alternative));
     }
 }
 
 /// Validates selectors.
-fn selectors(owner: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn selectors(owner: &Field<'_>) {
     let variable = Variable { name: "device", type_name: "kubernetes.DRADevice", schema: &DEVICE };
-    for (index, selector) in items(owner, "selectors").iter().enumerate() {
-        let path = format!("{path}.selectors[{index}].cel");
+    for selector in owner.items("selectors") {
+        let source = selector.text_at("cel.expression");
         if !selector["cel"].is_object() {
-            causes.push(Cause::required(path, ""));
-            continue;
-        }
-        let path = format!("{path}.expression");
-        let source = text(&selector["cel"], "expression");
-        if source.len() > MAX_SELECTOR_BYTES {
-            causes.push(Cause::too_long(path, MAX_SELECTOR_BYTES));
-        } else if let Err(why) = check_condition(source, &variable) {
-            causes.push(Cause::invalid(path, &Value::from(source), why));
+            selector.at("cel").required("");
+        } else if source.as_text().len() > MAX_SELECTOR_BYTES {
+            source.too_long(MAX_SELECTOR_BYTES);
+        } else if let Err(why) = check_condition(source.as_text(), &variable) {
+            source.invalid(why);
         }
     }
 }

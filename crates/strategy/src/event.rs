@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Strategy;
-use crate::Cause;
+use crate::Field;
 
 /// Events. Both views show the same objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,36 +15,29 @@ pub(crate) enum Event {
 }
 
 impl Strategy for Event {
-    fn validate(&self, value: &Value, _live: Option<&Value>) -> Vec<Cause> {
-        let mut causes = Vec::new();
-        let own = value["metadata"]["namespace"].as_str().unwrap_or_default();
-        let (field, object) = if *self == Self::Core {
-            ("involvedObject.namespace", &value["involvedObject"])
-        } else {
-            ("regarding.namespace", &value["regarding"])
-        };
-        let other = object["namespace"].as_str().unwrap_or_default();
+    fn validate(&self, object: &Field<'_>, _live: Option<&Value>) {
+        let own = object.text("metadata.namespace");
+        let about = if *self == Self::Core { "involvedObject.namespace" } else { "regarding.namespace" };
+        let about = object.text_at(about);
+        let other = about.as_text();
         // events about cluster-scoped objects live in the default namespace
         if other != own && !(other.is_empty() && own == "default") {
-            causes.push(Cause::invalid(field, &Value::from(other), "does not match event.namespace"));
+            about.invalid("does not match event.namespace");
         }
         if *self == Self::Core {
-            return causes;
+            return;
         }
-        if value["eventTime"].is_string() {
+        if object["eventTime"].is_string() {
             for key in ["reportingController", "reportingInstance", "action", "reason"] {
-                if value[key].as_str().is_none_or(str::is_empty) {
-                    causes.push(Cause::required(key, ""));
-                }
+                object.at(key).not_empty("");
             }
         } else {
-            causes.push(Cause::required("eventTime", ""));
+            object.at("eventTime").required("");
         }
-        let kind = value["type"].as_str().unwrap_or_default();
-        if kind != "Normal" && kind != "Warning" {
-            causes.push(Cause::invalid("type", &Value::from(kind), format!("has invalid value: {kind}")));
+        let kind = object.text_at("type");
+        if !matches!(kind.as_text(), "Normal" | "Warning") {
+            kind.invalid(format!("has invalid value: {}", kind.as_text()));
         }
-        causes
     }
 
     fn creates_on_update(&self) -> bool {

@@ -7,7 +7,7 @@ use super::{
     update::{differs, keep_labels},
     webhooks,
 };
-use crate::Cause;
+use crate::Field;
 
 /// CustomResourceDefinitions.
 #[derive(Debug)]
@@ -40,8 +40,8 @@ impl Strategy for Definition {
         keep_labels(value, live);
     }
 
-    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
-        longboat_schema::validate_crd(value, live)
+    fn validate(&self, object: &Field<'_>, live: Option<&Value>) {
+        longboat_schema::validate_crd(object, live);
     }
 }
 
@@ -50,8 +50,8 @@ impl Strategy for Definition {
 pub(crate) struct WebhookConfiguration;
 
 impl Strategy for WebhookConfiguration {
-    fn validate(&self, value: &Value, _live: Option<&Value>) -> Vec<Cause> {
-        webhooks::validate(value)
+    fn validate(&self, object: &Field<'_>, _live: Option<&Value>) {
+        webhooks::validate(object);
     }
 
     fn is_new_generation(&self, value: &Value, live: &Value) -> bool {

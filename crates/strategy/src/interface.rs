@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use serde_json::Value;
 
-use super::{Cause, names::NameRule, update::differs};
+use super::{Field, names::NameRule, update::differs};
 
 /// What the server does with the objects of one built-in kind, beyond what it does with all objects. The default methods are
 /// the behaviour of a kind without rules of its own.
@@ -31,14 +31,10 @@ pub(crate) trait Strategy: Debug + Sync {
     fn prepare_status(&self, _value: &mut Value, _live: &Value) {}
 
     /// Validates an object. In an update, `live` is the stored object.
-    fn validate(&self, _value: &Value, _live: Option<&Value>) -> Vec<Cause> {
-        Vec::new()
-    }
+    fn validate(&self, _object: &Field<'_>, _live: Option<&Value>) {}
 
     /// Validates a status.
-    fn validate_status(&self, _value: &Value) -> Vec<Cause> {
-        Vec::new()
-    }
+    fn validate_status(&self, _object: &Field<'_>) {}
 
     /// Returns texts for `Warning` headers, about settings that are valid but may surprise the user.
     fn warnings(&self, _value: &Value) -> Vec<String> {

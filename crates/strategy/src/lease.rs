@@ -3,25 +3,19 @@
 use serde_json::Value;
 
 use super::{Strategy, checks};
-use crate::Cause;
+use crate::Field;
 
 /// Leases.
 #[derive(Debug)]
 pub(crate) struct Lease;
 
 impl Strategy for Lease {
-    fn validate(&self, value: &Value, _live: Option<&Value>) -> Vec<Cause> {
-        let mut causes = Vec::new();
-        if let Some(seconds) = value["spec"]["leaseDurationSeconds"].as_i64().filter(|s| *s <= 0) {
-            causes.push(Cause::invalid(
-                "spec.leaseDurationSeconds",
-                &Value::from(seconds),
-                "must be greater than 0",
-            ));
+    fn validate(&self, object: &Field<'_>, _live: Option<&Value>) {
+        let duration = object.at("spec.leaseDurationSeconds");
+        if duration.as_i64().is_some_and(|seconds| seconds <= 0) {
+            duration.invalid("must be greater than 0");
         }
-        let transitions = &value["spec"]["leaseTransitions"];
-        checks::not_negative(transitions, "spec.leaseTransitions", &mut causes);
-        causes
+        checks::not_negative(&object.at("spec.leaseTransitions"));
     }
 
     fn creates_on_update(&self) -> bool {

@@ -41,7 +41,7 @@ use longboat_types::type_of_kind;
 use serde_json::{Value, json};
 
 pub use longboat_key::names;
-pub use longboat_schema::Cause;
+pub use longboat_schema::{Cause, Field, causes_of};
 
 pub(crate) use self::{
     account::ServiceAccount,
@@ -208,22 +208,21 @@ pub fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec
         causes.extend(custom.scale.iter().flat_map(|paths| paths.validate(value)));
         return causes;
     }
-    causes.extend(resource.strategy().unwrap_or(&Plain).validate(value, live));
+    let strategy = resource.strategy().unwrap_or(&Plain);
+    causes.extend(causes_of(value, "", |object| strategy.validate(object, live)));
     causes
 }
 
 /// Validates the labels and annotations of any object's metadata.
 pub fn validate_labels_and_annotations(metadata: &Value) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    metadata::labels_and_annotations(metadata, &mut causes);
-    causes
+    causes_of(metadata, "metadata", metadata::labels_and_annotations)
 }
 
 /// Fills in the defaults of a pod template that is a part of a custom resource. Returns why the pods of its operator would be
 /// refused.
 pub fn template_causes(template: &mut Value, path: &str) -> Vec<Cause> {
     defaults::fill_in("core.v1.PodTemplateSpec", template);
-    apps::validate_template(template, path, &["Always"])
+    causes_of(template, path, |template| apps::validate_template(template, &["Always"]))
 }
 
 /// Validates a write to a subresource.
@@ -245,7 +244,7 @@ pub fn validate_subresource(
     if let Some(strategy) = resource.strategy()
         && subresource == "status"
     {
-        causes.extend(strategy.validate_status(value));
+        causes.extend(causes_of(value, "", |object| strategy.validate_status(object)));
     }
     causes
 }

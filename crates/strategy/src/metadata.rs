@@ -4,103 +4,89 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{Plain, Strategy, checks, names};
-use crate::{Cause, kinds::Resource};
+use super::{
+    Plain, Strategy,
+    checks::{self, IMMUTABLE},
+    names,
+};
+use crate::{Cause, Field, causes_of, kinds::Resource};
 
 const FINALIZERS: &str = "metadata.finalizers";
 
-const NOT_DISTINCT: &str = "name is neither a standard finalizer name nor is it fully qualified";
+pub(super) const NOT_DISTINCT: &str = "name is neither a standard finalizer name nor is it fully qualified";
 
 /// Returns all validation errors of the metadata.
 pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<Cause> {
-    let mut causes = content(resource, value);
+    let mut causes = causes_of(value, "", |object| content(resource, &object.at("metadata")));
     if let Some(live) = live {
-        if !causes.is_empty() {
-            // kube-apiserver validates the metadata of an update several times, and reports each error each time
-            let once = causes.clone();
-            let looks = resource.strategy().map_or(1, Strategy::metadata_validations);
-            for look in 1..looks {
-                // two of these validations skip finalizers
-                let sees_all = look + 2 < looks;
-                causes.extend(
-                    once.iter().filter(|cause| sees_all || !cause.field.starts_with(FINALIZERS)).cloned(),
-                );
+        // kube-apiserver validates the metadata of an update several times, and reports each error each time
+        let once = causes.clone();
+        let looks = resource.strategy().map_or(1, Strategy::metadata_validations);
+        for look in 1..looks {
+            // two of these validations skip finalizers
+            let sees_all = look + 2 < looks;
+            causes.extend(
+                once.iter().filter(|cause| sees_all || !cause.field.starts_with(FINALIZERS)).cloned(),
+            );
+        }
+        causes.extend(causes_of(value, "", |object| {
+            changes(&object.at("metadata"), &live["metadata"]);
+            // built-in kinds validate the metadata changes of an update twice, and report each error twice
+            if resource.custom().is_none() {
+                object.repeat();
             }
-        }
-        let changes = changes(value, live);
-        // built-in kinds validate the metadata changes of an update twice, and report each error twice
-        if resource.custom().is_none() {
-            causes.extend(changes.clone());
-        }
-        causes.extend(changes);
+        }));
     }
     causes
 }
 
-fn content(resource: &Resource, value: &Value) -> Vec<Cause> {
-    let metadata = &value["metadata"];
-    let mut causes = Vec::new();
+fn content(resource: &Resource, metadata: &Field<'_>) {
     let rule = resource.strategy().unwrap_or(&Plain).name_rule();
-    let name = metadata["name"].as_str().unwrap_or_default();
-    let prefix = metadata["generateName"].as_str().unwrap_or_default();
+    let (name, generate) = (metadata.at("name"), metadata.at("generateName"));
+    let prefix = generate.as_text();
     if !prefix.is_empty() {
         // the generated suffix makes a trailing dash or dot valid
         let sample = prefix.strip_suffix(['-', '.']).map_or_else(|| prefix.to_owned(), |p| format!("{p}a"));
-        for problem in names::problems(rule, &sample) {
-            causes.push(Cause::invalid("metadata.generateName", &Value::from(prefix), problem));
-        }
+        names::problems(rule, &sample).iter().for_each(|problem| generate.invalid(problem));
     }
-    if name.is_empty() {
-        causes.push(Cause::required("metadata.name", "name or generateName is required"));
-    } else {
-        for problem in names::problems(rule, name) {
-            causes.push(Cause::invalid("metadata.name", &Value::from(name), problem));
-        }
-    }
-    checks::not_negative(&metadata["generation"], "metadata.generation", &mut causes);
-    labels_and_annotations(metadata, &mut causes);
-    owners(&metadata["ownerReferences"], &mut causes);
-    finalizers(resource, &metadata["finalizers"], &mut causes);
-    causes
+    name.not_empty("name or generateName is required");
+    name.optional_name(rule);
+    checks::not_negative(&metadata.at("generation"));
+    labels_and_annotations(metadata);
+    owners(&metadata.at("ownerReferences"));
+    finalizers(resource, &metadata.at("finalizers"));
 }
 
-pub(super) fn labels_and_annotations(metadata: &Value, causes: &mut Vec<Cause>) {
-    checks::labels(&metadata["labels"], "metadata.labels", causes);
-    checks::annotations(&metadata["annotations"], "metadata.annotations", causes);
+pub(super) fn labels_and_annotations(metadata: &Field<'_>) {
+    checks::labels(&metadata.at("labels"));
+    checks::annotations(&metadata.at("annotations"));
 }
 
-fn owners(owners: &Value, causes: &mut Vec<Cause>) {
-    let path = "metadata.ownerReferences";
+fn owners(owners: &Field<'_>) {
     let mut controllers = Vec::new();
-    for owner in owners.as_array().into_iter().flatten() {
-        let text = |key: &str| owner[key].as_str().unwrap_or_default();
-        let version = text("apiVersion");
-        if version.is_empty() || version.matches('/').count() > 1 || version.ends_with('/') {
-            causes.push(Cause::invalid(
-                format!("{path}.apiVersion"),
-                &Value::from(version),
-                "version must not be empty",
-            ));
+    let all = || owners.value.as_array().into_iter().flatten();
+    for owner in all().map(|owner| owners.with(owner)) {
+        let version = owner.text_at("apiVersion");
+        let text = version.as_text();
+        if text.is_empty() || text.matches('/').count() > 1 || text.ends_with('/') {
+            version.invalid("version must not be empty");
         }
-        for key in ["kind", "name", "uid"] {
-            if text(key).is_empty() {
-                causes.push(Cause::invalid(format!("{path}.{key}"), &Value::from(""), "must not be empty"));
-            }
+        for key in ["kind", "name", "uid"].into_iter().filter(|key| owner.text(key).is_empty()) {
+            owner.at(key).invalid_as("\"\"", "must not be empty");
         }
-        if version == "v1" && text("kind") == "Event" {
-            let detail = "/v1, Kind=Event is disallowed from being an owner";
-            causes.push(Cause::invalid_as(path, shown_owner(owner), detail));
+        if text == "v1" && owner.text("kind") == "Event" {
+            owners.invalid_as(shown_owner(&owner), "/v1, Kind=Event is disallowed from being an owner");
         }
         if owner["controller"] == true {
-            controllers.push(format!("{}/{}", text("kind"), text("name")));
+            controllers.push(format!("{}/{}", owner.text("kind"), owner.text("name")));
         }
     }
     if let [first, second, ..] = controllers.as_slice() {
-        let all: Vec<String> = owners.as_array().into_iter().flatten().map(shown_owner).collect();
+        let all: Vec<String> = all().map(shown_owner).collect();
         let detail = format!(
             "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
         );
-        causes.push(Cause::invalid_as(path, format!("[{}]", all.join(",")), detail));
+        owners.invalid_as(format!("[{}]", all.join(",")), detail);
     }
 }
 
@@ -134,27 +120,21 @@ pub(super) fn dedupe_owners(metadata: &mut Value) -> Option<String> {
     })
 }
 
-fn finalizers(resource: &Resource, finalizers: &Value, causes: &mut Vec<Cause>) {
-    let path = FINALIZERS;
+fn finalizers(resource: &Resource, finalizers: &Field<'_>) {
     let mut policies = 0;
     for (index, finalizer) in finalizers.as_array().into_iter().flatten().enumerate() {
         let name = finalizer.as_str().unwrap_or_default();
-        if name == "orphan" || name == "foregroundDeletion" {
-            policies += 1;
-        }
+        policies += usize::from(matches!(name, "orphan" | "foregroundDeletion"));
+        let finalizer = finalizers.with(finalizer);
         for problem in names::qualified_name_problems(name) {
-            causes.push(Cause::invalid(path, finalizer, problem));
+            finalizer.invalid(problem);
         }
         if !is_distinct(resource, name) {
-            causes.push(Cause::invalid(format!("{path}[{index}]"), finalizer, NOT_DISTINCT));
+            finalizer.named(format!("{FINALIZERS}[{index}]")).invalid(NOT_DISTINCT);
         }
     }
     if policies > 1 {
-        causes.push(Cause::invalid(
-            path,
-            finalizers,
-            "finalizer orphan and foregroundDeletion cannot be both set",
-        ));
+        finalizers.invalid("finalizer orphan and foregroundDeletion cannot be both set");
     }
 }
 
@@ -166,37 +146,25 @@ fn is_distinct(resource: &Resource, name: &str) -> bool {
         || matches!(name, "orphan" | "foregroundDeletion" | "kubernetes")
 }
 
-fn changes(value: &Value, live: &Value) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    if live["metadata"]["deletionTimestamp"].is_string() {
-        let old: HashSet<&Value> = live["metadata"]["finalizers"].as_array().into_iter().flatten().collect();
-        let added: Vec<&str> = value["metadata"]["finalizers"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter(|f| !old.contains(*f))
-            .filter_map(Value::as_str)
-            .collect();
+fn changes(metadata: &Field<'_>, live: &Value) {
+    if live["deletionTimestamp"].is_string() {
+        let old: HashSet<&Value> = live["finalizers"].as_array().into_iter().flatten().collect();
+        let added = metadata.list("finalizers").iter().filter(|finalizer| !old.contains(finalizer));
+        let added: Vec<String> = added.filter_map(Value::as_str).map(|name| format!("{name:?}")).collect();
         if !added.is_empty() {
-            let quoted: Vec<String> = added.iter().map(|f| format!("{f:?}")).collect();
-            causes.push(Cause::forbidden(
-                "metadata.finalizers",
-                format!(
-                    "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
-                    quoted.join(", ")
-                ),
+            metadata.at("finalizers").forbidden(format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                added.join(", ")
             ));
         }
     }
     for key in
         ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"]
     {
-        let (new, old) = (&value["metadata"][key], &live["metadata"][key]);
-        if new != old {
-            causes.push(Cause::invalid(format!("metadata.{key}"), new, "field is immutable"));
+        if metadata[key] != live[key] {
+            metadata.at(key).invalid(IMMUTABLE);
         }
     }
-    causes
 }
 
 /// Returns a warning for each new finalizer without a domain, because its name may not be unique.

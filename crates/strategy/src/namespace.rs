@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Strategy, checks, names::NameRule};
-use crate::Cause;
+use super::{Strategy, metadata::NOT_DISTINCT, names::NameRule};
+use crate::Field;
 
 /// Namespaces.
 #[derive(Debug)]
@@ -34,15 +34,12 @@ impl Strategy for Namespace {
         }
     }
 
-    fn validate(&self, value: &Value, _live: Option<&Value>) -> Vec<Cause> {
-        let mut causes = Vec::new();
-        for name in checks::items(&value["spec"], "finalizers") {
-            if name != "kubernetes" && !name.as_str().is_some_and(|name| name.contains('/')) {
-                let detail = "name is neither a standard finalizer name nor is it fully qualified";
-                causes.push(Cause::invalid("spec.finalizers", name, detail));
+    fn validate(&self, object: &Field<'_>, _live: Option<&Value>) {
+        for finalizer in object.items("spec.finalizers") {
+            if finalizer.as_text() != "kubernetes" && !finalizer.as_text().contains('/') {
+                finalizer.named("spec.finalizers").invalid(NOT_DISTINCT);
             }
         }
-        causes
     }
 
     fn is_held(&self, value: &Value) -> bool {

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::{
     Strategy,
-    checks::{cidr, ip, items, name, one_of, port, port_name, selector, text},
+    checks::{NOT_A_CIDR, cidr, ip, port, port_name, selector},
     names::NameRule,
 };
-use crate::Cause;
+use crate::Field;
 
 /// Ingresses.
 #[derive(Debug)]
@@ -22,10 +22,36 @@ impl Strategy for Ingress {
         value["status"] = json!({"loadBalancer": {}});
     }
 
-    fn validate(&self, value: &Value, _live: Option<&Value>) -> Vec<Cause> {
-        let mut causes = Vec::new();
-        ingress(&value["spec"], &mut causes);
-        causes
+    fn validate(&self, object: &Field<'_>, _live: Option<&Value>) {
+        let spec = object.at("spec");
+        let (rules, default) = (spec.at("rules"), spec.at("defaultBackend"));
+        if default.is_object() {
+            backend(&default);
+        } else if spec.list("rules").is_empty() {
+            rules.named("spec").invalid("either `defaultBackend` or `rules` must be specified");
+        }
+        for tls in spec.items("tls") {
+            tls.items("hosts").for_each(|host| dns_name(&host));
+        }
+        for rule in spec.items("rules") {
+            let host = rule.at("host");
+            if ip(host.as_text()).is_some() {
+                host.invalid("must be a DNS name, not an IP address");
+            } else if !host.as_text().is_empty() {
+                dns_name(&host);
+            }
+            if !rule["http"].is_object() {
+                continue;
+            }
+            if rule.list("http.paths").is_empty() {
+                rule.at("http.paths").required("");
+            }
+            rule.items("http.paths").for_each(|path| http_path(&path));
+        }
+        let class = spec.at("ingressClassName");
+        if class.is_string() {
+            class.name(NameRule::Subdomain);
+        }
     }
 }
 
@@ -34,228 +60,129 @@ impl Strategy for Ingress {
 pub(crate) struct NetworkPolicy;
 
 impl Strategy for NetworkPolicy {
-    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
-        let mut causes = Vec::new();
-        policy(&value["spec"], &mut causes);
+    fn validate(&self, object: &Field<'_>, live: Option<&Value>) {
+        policy(&object.at("spec"));
         if live.is_some() {
             // updates look at the spec twice, and say so twice
-            causes.extend(causes.clone());
+            object.repeat();
         }
-        causes
-    }
-}
-
-fn ingress(spec: &Value, causes: &mut Vec<Cause>) {
-    let rules = items(spec, "rules");
-    if rules.is_empty() && !spec["defaultBackend"].is_object() {
-        causes.push(Cause::invalid(
-            "spec",
-            spec.get("rules").unwrap_or(&Value::Null),
-            "either `defaultBackend` or `rules` must be specified",
-        ));
-    }
-    if spec["defaultBackend"].is_object() {
-        backend(&spec["defaultBackend"], "spec.defaultBackend", causes);
-    }
-    for (index, tls) in items(spec, "tls").iter().enumerate() {
-        for (position, host) in items(tls, "hosts").iter().enumerate() {
-            dns_name(host, &format!("spec.tls[{index}].hosts[{position}]"), causes);
-        }
-    }
-    for (index, rule) in rules.iter().enumerate() {
-        let path = format!("spec.rules[{index}]");
-        let host = text(rule, "host");
-        if !host.is_empty() {
-            if ip(host).is_some() {
-                causes.push(Cause::invalid(
-                    format!("{path}.host"),
-                    &rule["host"],
-                    "must be a DNS name, not an IP address",
-                ));
-            } else {
-                dns_name(&rule["host"], &format!("{path}.host"), causes);
-            }
-        }
-        if !rule["http"].is_object() {
-            continue;
-        }
-        let paths = items(&rule["http"], "paths");
-        if paths.is_empty() {
-            causes.push(Cause::required(format!("{path}.http.paths"), ""));
-        }
-        for (position, entry) in paths.iter().enumerate() {
-            http_path(entry, &format!("{path}.http.paths[{position}]"), causes);
-        }
-    }
-    if spec["ingressClassName"].is_string() {
-        name(NameRule::Subdomain, &spec["ingressClassName"], "spec.ingressClassName", causes);
     }
 }
 
 /// Checks for a DNS name, or for a DNS name whose first label is `*`.
-fn dns_name(value: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let is_wildcard = value.as_str().is_some_and(|host| host.starts_with("*."));
-    name(if is_wildcard { NameRule::Wildcard } else { NameRule::Subdomain }, value, path, causes);
+fn dns_name(host: &Field<'_>) {
+    let is_wildcard = host.as_text().starts_with("*.");
+    host.name(if is_wildcard { NameRule::Wildcard } else { NameRule::Subdomain });
 }
 
-fn http_path(entry: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let given = text(entry, "path");
-    let own = format!("{path}.path");
-    let mut wrong = |detail: &str| causes.push(Cause::invalid(own.as_str(), &Value::from(given), detail));
-    match entry["pathType"].as_str() {
+fn http_path(entry: &Field<'_>) {
+    let (path, kind) = (entry.text_at("path"), entry.at("pathType"));
+    let given = path.as_text();
+    match kind.as_str() {
         None => {
-            causes.push(Cause::required(format!("{path}.pathType"), "pathType must be specified"));
+            kind.required("pathType must be specified");
             return;
         }
         Some("Exact" | "Prefix") => {
             if !given.starts_with('/') {
-                wrong("must be an absolute path");
+                path.invalid("must be an absolute path");
             }
-            for bad in ["//", "/./", "/../", "%2f", "%2F"] {
-                if given.contains(bad) {
-                    wrong(&format!("must not contain '{bad}'"));
-                }
+            for bad in ["//", "/./", "/../", "%2f", "%2F"].into_iter().filter(|bad| given.contains(bad)) {
+                path.invalid(format!("must not contain '{bad}'"));
             }
-            for bad in ["/..", "/."] {
-                if given.ends_with(bad) {
-                    wrong(&format!("cannot end with '{bad}'"));
-                }
+            for bad in ["/..", "/."].into_iter().filter(|bad| given.ends_with(bad)) {
+                path.invalid(format!("cannot end with '{bad}'"));
             }
         }
         Some("ImplementationSpecific") => {
             if !given.is_empty() && !given.starts_with('/') {
-                wrong("must be an absolute path");
+                path.invalid("must be an absolute path");
             }
         }
-        Some(_) => one_of(
-            &entry["pathType"],
-            &format!("{path}.pathType"),
-            &["Exact", "ImplementationSpecific", "Prefix"],
-            causes,
-        ),
+        Some(_) => kind.unsupported(&["Exact", "ImplementationSpecific", "Prefix"]),
     }
-    backend(&entry["backend"], &format!("{path}.backend"), causes);
+    backend(&entry.at("backend"));
 }
 
-fn backend(backend: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let (service, other) = (&backend["service"], &backend["resource"]);
-    if other.is_object() && service.is_object() {
-        causes.push(Cause::invalid(path, &json!(""), "cannot set both resource and service backends"));
-        return;
+fn backend(backend: &Field<'_>) {
+    let wrong = |detail: &str| backend.invalid_as("\"\"", detail);
+    match (backend["service"].is_object(), backend["resource"].is_object()) {
+        (true, true) => return wrong("cannot set both resource and service backends"),
+        (false, true) => return,
+        (false, false) => return wrong("resource or service backend is required"),
+        (true, false) => {}
     }
-    if other.is_object() {
-        return;
-    }
-    if !service.is_object() {
-        causes.push(Cause::invalid(path, &json!(""), "resource or service backend is required"));
-        return;
-    }
-    if text(service, "name").is_empty() {
-        causes.push(Cause::required(format!("{path}.service.name"), ""));
-    } else {
-        name(NameRule::Label1035, &service["name"], &format!("{path}.service.name"), causes);
-    }
-    let chosen = &service["port"];
-    let number = chosen["number"].as_i64().filter(|number| *number != 0);
-    match (text(chosen, "name"), number) {
-        ("", None) => causes.push(Cause::required(path, "port name or number is required")),
-        ("", Some(_)) => port(&chosen["number"], &format!("{path}.service.port.number"), causes),
-        (_, None) => port_name(&chosen["name"], &format!("{path}.service.port.name"), causes),
-        (_, Some(_)) => {
-            causes.push(Cause::invalid(path, &json!(""), "cannot set both port name & port number"));
-        }
+    backend.at("service.name").required_name(NameRule::Label1035);
+    let (name, number) = (backend.at("service.port.name"), backend.at("service.port.number"));
+    match (name.as_text(), number.as_i64().filter(|number| *number != 0)) {
+        ("", None) => backend.required("port name or number is required"),
+        ("", Some(_)) => port(&number),
+        (_, None) => port_name(&name),
+        (_, Some(_)) => wrong("cannot set both port name & port number"),
     }
 }
 
-fn policy(spec: &Value, causes: &mut Vec<Cause>) {
-    selector(&spec["podSelector"], "spec.podSelector", causes);
+fn policy(spec: &Field<'_>) {
+    selector(&spec.at("podSelector"));
     for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
-        for (index, rule) in items(spec, direction).iter().enumerate() {
-            let path = format!("spec.{direction}[{index}]");
-            for (position, entry) in items(rule, "ports").iter().enumerate() {
-                policy_port(entry, &format!("{path}.ports[{position}]"), causes);
-            }
-            for (position, entry) in items(rule, peers).iter().enumerate() {
-                peer(entry, &format!("{path}.{peers}[{position}]"), causes);
-            }
+        for rule in spec.items(direction) {
+            rule.items("ports").for_each(|entry| policy_port(&entry));
+            rule.items(peers).for_each(|entry| peer(&entry));
         }
     }
-    let types = items(spec, "policyTypes");
-    if types.len() > 2 {
-        let detail = "may not specify more than two policyTypes";
-        causes.push(Cause::invalid("spec.policyTypes", &spec["policyTypes"], detail));
+    if spec.list("policyTypes").len() > 2 {
+        spec.at("policyTypes").invalid("may not specify more than two policyTypes");
         return;
     }
-    for (index, kind) in types.iter().enumerate() {
-        one_of(kind, &format!("spec.policyTypes[{index}]"), &["Ingress", "Egress"], causes);
-    }
+    spec.items("policyTypes").for_each(|kind| kind.one_of(&["Ingress", "Egress"]));
 }
 
-fn policy_port(entry: &Value, path: &str, causes: &mut Vec<Cause>) {
-    one_of(&entry["protocol"], &format!("{path}.protocol"), &["TCP", "UDP", "SCTP"], causes);
-    let own = format!("{path}.port");
-    port(&entry["port"], &own, causes);
-    port_name(&entry["port"], &own, causes);
-    let Some(last) = entry["endPort"].as_i64() else { return };
-    let own = format!("{path}.endPort");
-    match &entry["port"] {
-        Value::Null => {
-            let detail = "may not be specified when `port` is not specified";
-            causes.push(Cause::invalid(own, &json!(last), detail));
-        }
-        Value::String(_) => {
-            causes.push(Cause::invalid(own, &json!(last), "may not be specified when `port` is non-numeric"));
-        }
-        first => {
-            if first.as_i64().is_some_and(|first| last < first) {
-                causes.push(Cause::invalid(own.as_str(), first, "must be greater than or equal to `port`"));
+fn policy_port(entry: &Field<'_>) {
+    entry.at("protocol").one_of(&["TCP", "UDP", "SCTP"]);
+    let (first, last) = (entry.at("port"), entry.at("endPort"));
+    port(&first);
+    port_name(&first);
+    let Some(number) = last.as_i64() else { return };
+    match first.value {
+        Value::Null => last.invalid("may not be specified when `port` is not specified"),
+        Value::String(_) => last.invalid("may not be specified when `port` is non-numeric"),
+        value => {
+            if value.as_i64().is_some_and(|first| number < first) {
+                last.invalid_as(value, "must be greater than or equal to `port`");
             }
-            port(&entry["endPort"], &own, causes);
+            port(&last);
         }
     }
 }
 
-fn peer(entry: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let given =
-        ["podSelector", "namespaceSelector", "ipBlock"].into_iter().filter(|key| entry[key].is_object());
-    let given: Vec<&str> = given.collect();
+fn peer(entry: &Field<'_>) {
+    let given = ["podSelector", "namespaceSelector", "ipBlock"];
+    let given: Vec<&str> = given.into_iter().filter(|key| entry[key].is_object()).collect();
     if given.is_empty() {
-        causes.push(Cause::required(path, "must specify a peer"));
+        entry.required("must specify a peer");
     }
     for key in &given {
-        if *key == "ipBlock" {
-            block(&entry["ipBlock"], &format!("{path}.ipBlock"), causes);
-        } else {
-            selector(&entry[*key], &format!("{path}.{key}"), causes);
-        }
+        if *key == "ipBlock" { block(&entry.at(key)) } else { selector(&entry.at(key)) }
     }
     if given.len() > 1 && given.contains(&"ipBlock") {
-        causes.push(Cause::forbidden(path, "may not specify both ipBlock and another peer"));
+        entry.forbidden("may not specify both ipBlock and another peer");
     }
 }
 
-fn block(block: &Value, path: &str, causes: &mut Vec<Cause>) {
-    const NOT_A_CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-    let Some(range) = cidr(text(block, "cidr")) else {
-        causes.push(if text(block, "cidr").is_empty() {
-            Cause::required(format!("{path}.cidr"), "")
-        } else {
-            Cause::invalid(format!("{path}.cidr"), &block["cidr"], NOT_A_CIDR)
-        });
-        return;
+fn block(block: &Field<'_>) {
+    let range = block.at("cidr");
+    let Some((outer, width)) = cidr(range.as_text()) else {
+        return if range.as_text().is_empty() { range.required("") } else { range.invalid(NOT_A_CIDR) };
     };
-    for (index, except) in items(block, "except").iter().enumerate() {
-        let own = format!("{path}.except[{index}]");
-        match cidr(except.as_str().unwrap_or_default()) {
-            None => causes.push(Cause::invalid(own, except, NOT_A_CIDR)),
-            Some((base, bits)) => {
-                let (outer, width) = range;
-                let shift = 128 - width;
-                let inside = shift == 128 || base >> shift == outer >> shift;
-                if !inside || bits <= width {
-                    causes.push(Cause::invalid(own, except, "must be a strict subset of `cidr`"));
-                }
-            }
+    for except in block.items("except") {
+        let Some((base, bits)) = cidr(except.as_text()) else {
+            except.invalid(NOT_A_CIDR);
+            continue;
+        };
+        let shift = 128 - width;
+        let inside = shift == 128 || base >> shift == outer >> shift;
+        if !inside || bits <= width {
+            except.invalid("must be a strict subset of `cidr`");
         }
     }
 }

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::{
     Strategy,
-    checks::{one_of, percent, selector},
+    checks::{percent, selector},
     names::NameRule,
 };
-use crate::Cause;
+use crate::Field;
 
 /// PodDisruptionBudgets.
 #[derive(Debug)]
@@ -19,8 +19,21 @@ impl Strategy for Budget {
             json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0});
     }
 
-    fn validate(&self, value: &Value, _live: Option<&Value>) -> Vec<Cause> {
-        validate_budget(value)
+    fn validate(&self, object: &Field<'_>, _live: Option<&Value>) {
+        let spec = object.at("spec");
+        let (least, most) = (spec.at("minAvailable"), spec.at("maxUnavailable"));
+        if !least.is_null() && !most.is_null() {
+            // The error shows the value in Go's field order.
+            let shown = format!(
+                "{{\"MinAvailable\":{},\"Selector\":{},\"MaxUnavailable\":{},\"UnhealthyPodEvictionPolicy\":{}}}",
+                *least, spec["selector"], *most, spec["unhealthyPodEvictionPolicy"]
+            );
+            spec.invalid_as(shown, "minAvailable and maxUnavailable cannot be both set");
+        }
+        percent(&least, true);
+        percent(&most, true);
+        selector(&spec.at("selector"));
+        spec.at("unhealthyPodEvictionPolicy").one_of(&["AlwaysAllow", "IfHealthyBudget"]);
     }
 
     fn name_rule(&self) -> NameRule {
@@ -40,33 +53,4 @@ impl Strategy for ResourceQuota {
     fn shows_deleted(&self) -> bool {
         true
     }
-}
-
-/// Returns all validation errors of a disruption budget.
-fn validate_budget(value: &Value) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let spec = &value["spec"];
-    if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
-        // The error shows the value in Go's field order.
-        let shown = format!(
-            "{{\"MinAvailable\":{},\"Selector\":{},\"MaxUnavailable\":{},\"UnhealthyPodEvictionPolicy\":{}}}",
-            spec["minAvailable"],
-            spec["selector"],
-            spec["maxUnavailable"],
-            spec["unhealthyPodEvictionPolicy"]
-        );
-        let detail = "minAvailable and maxUnavailable cannot be both set";
-        causes.push(Cause::invalid_as("spec", shown, detail));
-    }
-    for key in ["minAvailable", "maxUnavailable"] {
-        percent(&spec[key], &format!("spec.{key}"), true, &mut causes);
-    }
-    selector(&spec["selector"], "spec.selector", &mut causes);
-    one_of(
-        &spec["unhealthyPodEvictionPolicy"],
-        "spec.unhealthyPodEvictionPolicy",
-        &["AlwaysAllow", "IfHealthyBudget"],
-        &mut causes,
-    );
-    causes
 }

@@ -2,12 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    Strategy,
-    checks::{items, name, text},
-    names::NameRule,
-};
-use crate::Cause;
+use super::{Strategy, names::NameRule};
+use crate::Field;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -35,8 +31,21 @@ impl Rbac {
 }
 
 impl Strategy for Rbac {
-    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
-        validate(*self, value, live)
+    fn validate(&self, object: &Field<'_>, live: Option<&Value>) {
+        let role = object.at("roleRef");
+        if self.is_role() {
+            object.items("rules").for_each(|rule| validate_rule(*self, &rule));
+        } else {
+            binding(*self, &role);
+            object.items("subjects").for_each(|subject| validate_subject(*self, &subject));
+        }
+        let Some(live) = live else { return };
+        // an update validates all of this twice, and reports each error twice
+        object.repeat();
+        if !self.is_role() && live["roleRef"] != *role.value {
+            let shown = json!({"APIGroup": role["apiGroup"], "Kind": role["kind"], "Name": role["name"]});
+            role.invalid_as(shown, "cannot change roleRef");
+        }
     }
 
     fn name_rule(&self) -> NameRule {
@@ -52,99 +61,53 @@ impl Strategy for Rbac {
     }
 }
 
-fn validate(kind: Rbac, value: &Value, live: Option<&Value>) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    if kind.is_role() {
-        for (index, rule) in items(value, "rules").iter().enumerate() {
-            validate_rule(kind, rule, &format!("rules[{index}]"), &mut causes);
-        }
-        if live.is_some() {
-            // an update validates the rules twice, and reports each error twice
-            causes.extend(causes.clone());
-        }
-        return causes;
-    }
-    let role = &value["roleRef"];
-    if text(role, "apiGroup") != GROUP {
-        causes.push(Cause::unsupported("roleRef.apiGroup", &role["apiGroup"], &[GROUP]));
+/// Validates the role of a binding.
+fn binding(kind: Rbac, role: &Field<'_>) {
+    if role.text("apiGroup") != GROUP {
+        role.at("apiGroup").unsupported(&[GROUP]);
     }
     let known: &[&str] = if kind.is_namespaced() { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
-    if !known.contains(&text(role, "kind")) {
-        causes.push(Cause::unsupported("roleRef.kind", &Value::from(text(role, "kind")), known));
-    }
-    if text(role, "name").is_empty() {
-        causes.push(Cause::required("roleRef.name", ""));
-    } else {
-        name(NameRule::PathSegment, &role["name"], "roleRef.name", &mut causes);
-    }
-    for (index, subject) in items(value, "subjects").iter().enumerate() {
-        validate_subject(kind, subject, &format!("subjects[{index}]"), &mut causes);
-    }
-    if live.is_some() {
-        // as of roles
-        causes.extend(causes.clone());
-    }
-    if let Some(live) = live
-        && live["roleRef"] != *role
-    {
-        let shown = json!({"APIGroup": role["apiGroup"], "Kind": role["kind"], "Name": role["name"]});
-        causes.push(Cause::invalid("roleRef", &shown, "cannot change roleRef"));
-    }
-    causes
+    role.text_at("kind").one_of(known);
+    role.at("name").required_name(NameRule::PathSegment);
 }
 
-fn validate_rule(kind: Rbac, rule: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let empty = |key: &str| items(rule, key).is_empty();
+fn validate_rule(kind: Rbac, rule: &Field<'_>) {
+    let empty = |key: &str| rule.list(key).is_empty();
     if empty("verbs") {
-        causes.push(Cause::required(format!("{path}.verbs"), "verbs must contain at least one value"));
+        rule.at("verbs").required("verbs must contain at least one value");
     }
     if !empty("nonResourceURLs") {
-        let own = format!("{path}.nonResourceURLs");
+        let paths = rule.at("nonResourceURLs");
         if kind.is_namespaced() {
-            let detail = "namespaced rules cannot apply to non-resource URLs";
-            causes.push(Cause::invalid(own.as_str(), &rule["nonResourceURLs"], detail));
+            paths.invalid("namespaced rules cannot apply to non-resource URLs");
         }
         if !empty("apiGroups") || !empty("resources") || !empty("resourceNames") {
-            let detail = "rules cannot apply to both regular resources and non-resource URLs";
-            causes.push(Cause::invalid(own, &rule["nonResourceURLs"], detail));
+            paths.invalid("rules cannot apply to both regular resources and non-resource URLs");
         }
         return;
     }
     for (key, what) in [("apiGroups", "api group"), ("resources", "resource")] {
         if empty(key) {
-            causes.push(Cause::required(
-                format!("{path}.{key}"),
-                format!("resource rules must supply at least one {what}"),
-            ));
+            rule.at(key).required(format!("resource rules must supply at least one {what}"));
         }
     }
 }
 
-fn validate_subject(binding: Rbac, subject: &Value, path: &str, causes: &mut Vec<Cause>) {
-    if text(subject, "name").is_empty() {
-        causes.push(Cause::required(format!("{path}.name"), ""));
-    }
-    match text(subject, "kind") {
+fn validate_subject(binding: Rbac, subject: &Field<'_>) {
+    let (name, group, kind) = (subject.at("name"), subject.at("apiGroup"), subject.text_at("kind"));
+    name.not_empty("");
+    match kind.as_text() {
         "ServiceAccount" => {
-            if !text(subject, "name").is_empty() {
-                name(NameRule::Subdomain, &subject["name"], &format!("{path}.name"), causes);
+            name.optional_name(NameRule::Subdomain);
+            if !group.as_text().is_empty() {
+                group.unsupported(&[""]);
             }
-            if !text(subject, "apiGroup").is_empty() {
-                causes.push(Cause::unsupported(format!("{path}.apiGroup"), &subject["apiGroup"], &[""]));
-            }
-            if !binding.is_namespaced() && text(subject, "namespace").is_empty() {
-                causes.push(Cause::required(format!("{path}.namespace"), ""));
+            if !binding.is_namespaced() {
+                subject.at("namespace").not_empty("");
             }
         }
-        "User" | "Group" => {
-            if text(subject, "apiGroup") != GROUP {
-                causes.push(Cause::unsupported(format!("{path}.apiGroup"), &subject["apiGroup"], &[GROUP]));
-            }
-        }
-        kind => causes.push(Cause::unsupported(
-            format!("{path}.kind"),
-            &Value::from(kind),
-            &["ServiceAccount", "User", "Group"],
-        )),
+        "User" | "Group" if group.as_text() == GROUP => {}
+        "User" | "Group" => group.unsupported(&[GROUP]),
+        _ => kind.unsupported(&["ServiceAccount", "User", "Group"]),
     }
 }

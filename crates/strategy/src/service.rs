@@ -4,8 +4,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Value, json};
 
-use super::{Strategy, exposure, names::NameRule};
-use crate::Cause;
+use super::{Strategy, checks, exposure, names::NameRule};
+use crate::{Cause, Field};
+
+pub(super) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
 /// Services.
 #[derive(Debug)]
@@ -20,12 +22,59 @@ impl Strategy for Service {
         prepare_update(value, live);
     }
 
-    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
-        validate(value, live)
+    fn validate(&self, object: &Field<'_>, live: Option<&Value>) {
+        let spec = object.at("spec");
+        let kind = spec.at("type");
+        let known = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+        if !known.contains(&kind.as_text()) {
+            kind.unsupported(&known);
+        }
+        let count = spec.list("ports").len();
+        if count == 0 && spec["clusterIP"] != "None" && kind.as_text() != "ExternalName" {
+            spec.at("ports").required("");
+        }
+        let (mut names, mut numbers) = (BTreeSet::new(), BTreeSet::new());
+        for port in spec.items("ports") {
+            let name = port.at("name");
+            if !name.as_text().is_empty() {
+                name.name(NameRule::Label);
+                if !names.insert(name.as_text()) {
+                    name.duplicate();
+                }
+            } else if count > 1 {
+                name.required("");
+            }
+            if !numbers.insert(format!("{} {}", port["protocol"], port["port"])) {
+                port.causes().push(repeated(&port));
+            }
+            exposure::port(&port);
+            checks::required_port(&port.at("port"));
+            if !on_nodes(object) && port["nodePort"].as_i64().is_some_and(|p| p != 0) {
+                port.at("nodePort").forbidden(format!("may not be used when `type` is '{}'", kind.as_text()));
+            }
+            checks::port(&port.at("targetPort"));
+            let protocol = port.at("protocol");
+            if !PROTOCOLS.contains(&protocol.as_text()) {
+                protocol.unsupported(&PROTOCOLS);
+            }
+        }
+        exposure::validate(&spec);
+        let addresses = spec.at("clusterIPs");
+        if let Some(live) = live.map(|live| &live["spec"]["clusterIPs"])
+            && kind.as_text() != "ExternalName"
+            && live.is_array()
+            && live != addresses.value
+        {
+            addresses.named("spec.clusterIPs[0]").invalid("may not change once set");
+        }
     }
 
     fn warnings(&self, value: &Value) -> Vec<String> {
-        warnings(value)
+        let external = value["spec"]["externalIPs"].as_array().is_some_and(|ips| !ips.is_empty());
+        if value["spec"]["type"] == "ExternalName" && external {
+            return vec!["spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned()];
+        }
+        Vec::new()
     }
 
     fn name_rule(&self) -> NameRule {
@@ -107,86 +156,17 @@ fn drop_type_dependent(value: &mut Value, live: &Value) {
     }
 }
 
-/// Returns warnings about fields that have no effect.
-fn warnings(value: &Value) -> Vec<String> {
-    let external = value["spec"]["externalIPs"].as_array().is_some_and(|ips| !ips.is_empty());
-    if value["spec"]["type"] == "ExternalName" && external {
-        return vec!["spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned()];
+/// Returns the error for a duplicate port. The value has the form that Go shows.
+fn repeated(port: &Field<'_>) -> Cause {
+    let shown = format!(
+        "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{},\"TargetPort\":0,\"NodePort\":0}}",
+        port["protocol"], port["port"]
+    );
+    Cause {
+        reason: "FieldValueDuplicate",
+        message: format!("Duplicate value: {shown}"),
+        field: port.path.clone(),
     }
-    Vec::new()
-}
-
-/// Returns all validation errors of a Service.
-fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let spec = &value["spec"];
-    let kind = spec["type"].as_str().unwrap_or_default();
-    let known = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
-    if !known.contains(&kind) {
-        causes.push(Cause::unsupported("spec.type", &spec["type"], &known));
-    }
-    let ports = spec["ports"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let headless = spec["clusterIP"] == "None";
-    if ports.is_empty() && !headless && kind != "ExternalName" {
-        causes.push(Cause::required("spec.ports", ""));
-    }
-    let (mut names, mut numbers) = (BTreeSet::new(), BTreeSet::new());
-    for (index, port) in ports.iter().enumerate() {
-        let at = format!("spec.ports[{index}]");
-        let name = port["name"].as_str().unwrap_or_default();
-        if name.is_empty() && ports.len() > 1 {
-            causes.push(Cause::required(format!("{at}.name"), ""));
-        } else if !name.is_empty() {
-            for problem in super::names::problems(super::names::NameRule::Label, name) {
-                causes.push(Cause::invalid(format!("{at}.name"), &port["name"], problem));
-            }
-            if !names.insert(name) {
-                causes.push(Cause::duplicate(format!("{at}.name"), &port["name"]));
-            }
-        }
-        if !numbers.insert(format!("{} {}", port["protocol"], port["port"])) {
-            causes.push(exposure::twice(port, &at));
-        }
-        exposure::port(port, &at, &mut causes);
-        let number = port["port"].as_i64().unwrap_or(0);
-        if !(1..=65535).contains(&number) {
-            causes.push(Cause::invalid(
-                format!("{at}.port"),
-                &Value::from(number),
-                "must be between 1 and 65535, inclusive",
-            ));
-        }
-        if !on_nodes(value) && port["nodePort"].as_i64().is_some_and(|p| p != 0) {
-            causes.push(Cause::forbidden(
-                format!("{at}.nodePort"),
-                format!("may not be used when `type` is '{kind}'"),
-            ));
-        }
-        if let Some(target) = port["targetPort"].as_i64().filter(|t| !(1..=65535).contains(t)) {
-            causes.push(Cause::invalid(
-                format!("{at}.targetPort"),
-                &Value::from(target),
-                "must be between 1 and 65535, inclusive",
-            ));
-        }
-        let protocol = port["protocol"].as_str().unwrap_or_default();
-        if !["SCTP", "TCP", "UDP"].contains(&protocol) {
-            causes.push(Cause::unsupported(
-                format!("{at}.protocol"),
-                &port["protocol"],
-                &["SCTP", "TCP", "UDP"],
-            ));
-        }
-    }
-    exposure::validate(spec, &mut causes);
-    if let Some(live) = live
-        && kind != "ExternalName"
-        && live["spec"]["clusterIPs"].is_array()
-        && live["spec"]["clusterIPs"] != spec["clusterIPs"]
-    {
-        causes.push(Cause::invalid("spec.clusterIPs[0]", &spec["clusterIPs"], "may not change once set"));
-    }
-    causes
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{checks, names};
-use crate::Cause;
+use super::{checks, names::NameRule};
+use crate::{Cause, Field};
 
 /// How many templates a DaemonSet has had.
 pub(super) const TEMPLATES: &str = "deprecated.daemonset.template.generation";
@@ -17,96 +17,74 @@ pub(super) fn count_templates(value: &mut Value, live: &Value) {
 }
 
 /// What is particular to a stateful set.
-pub(super) fn stateful(spec: &Value, causes: &mut Vec<Cause>) {
-    let policy = &spec["podManagementPolicy"];
+pub(super) fn stateful(spec: &Field<'_>) {
+    let policy = spec.at("podManagementPolicy");
     if policy.as_str().is_some_and(|policy| !matches!(policy, "OrderedReady" | "Parallel")) {
-        let detail = "must be 'OrderedReady' or 'Parallel'";
-        causes.push(Cause::invalid("spec.podManagementPolicy", policy, detail));
+        policy.invalid("must be 'OrderedReady' or 'Parallel'");
     }
-    let strategy = &spec["updateStrategy"];
-    let rolling = &strategy["rollingUpdate"];
+    let strategy = spec.at("updateStrategy");
+    let rolling = strategy.at("rollingUpdate");
     // Shown as Go shows the types.
     let shown = format!(
         "{{\"Partition\":{},\"MaxUnavailable\":{}}}",
         rolling["partition"], rolling["maxUnavailable"]
     );
-    match strategy["type"].as_str().unwrap_or_default() {
-        "RollingUpdate" => {
-            checks::not_negative(
-                &rolling["partition"],
-                "spec.updateStrategy.rollingUpdate.partition",
-                causes,
-            );
+    match strategy.text("type") {
+        "RollingUpdate" => checks::not_negative(&rolling.at("partition")),
+        "OnDelete" if rolling.is_object() => {
+            rolling.invalid_as(shown, "only allowed for updateStrategy 'RollingUpdate'");
         }
-        "OnDelete" => {
-            if rolling.is_object() {
-                let detail = "only allowed for updateStrategy 'RollingUpdate'";
-                causes.push(Cause::invalid_as("spec.updateStrategy.rollingUpdate", shown, detail));
-            }
-        }
+        "OnDelete" => {}
         other => {
             let rolling = if rolling.is_object() { shown.as_str() } else { "null" };
             let shown = format!("{{\"Type\":\"{other}\",\"RollingUpdate\":{rolling}}}");
-            let detail = "must be 'RollingUpdate' or 'OnDelete'";
-            causes.push(Cause::invalid_as("spec.updateStrategy", shown, detail));
+            strategy.invalid_as(shown, "must be 'RollingUpdate' or 'OnDelete'");
         }
     }
-    if !checks::text(spec, "serviceName").is_empty() {
-        checks::name(names::NameRule::Label, &spec["serviceName"], "spec.serviceName", causes);
-    }
-    let retention = &spec["persistentVolumeClaimRetentionPolicy"];
+    spec.at("serviceName").optional_name(NameRule::Label);
     for key in ["whenDeleted", "whenScaled"] {
-        let own = format!("spec.persistentVolumeClaimRetentionPolicy.{key}");
-        checks::one_of(&retention[key], &own, &["Retain", "Delete"], causes);
+        spec.at("persistentVolumeClaimRetentionPolicy").at(key).one_of(&["Retain", "Delete"]);
     }
-    checks::not_negative(&spec["ordinals"]["start"], "spec.ordinals.start", causes);
+    checks::not_negative(&spec.at("ordinals.start"));
 }
 
 /// What is particular to a daemon set.
-pub(super) fn daemon(spec: &Value, causes: &mut Vec<Cause>) {
-    let strategy = &spec["updateStrategy"];
-    let rolling = &strategy["rollingUpdate"];
-    match strategy["type"].as_str().unwrap_or_default() {
+pub(super) fn daemon(spec: &Field<'_>) {
+    let strategy = spec.at("updateStrategy");
+    let rolling = strategy.at("rollingUpdate");
+    let (unavailable, surge) = (rolling.at("maxUnavailable"), rolling.at("maxSurge"));
+    match strategy.text("type") {
         "OnDelete" => {}
         "RollingUpdate" => {
-            let path = "spec.updateStrategy.rollingUpdate";
-            let mut is_zero = |key: &str| {
-                checks::percent(&rolling[key], &format!("{path}.{key}"), true, causes);
-                match &rolling[key] {
+            let is_zero = |amount: &Field<'_>| {
+                checks::percent(amount, true);
+                match amount.value {
                     // what is neither number nor percentage counts as none
                     Value::String(text) => text.trim_end_matches('%').parse().unwrap_or(0) == 0,
                     number => number.as_i64().unwrap_or(0) == 0,
                 }
             };
-            match (is_zero("maxUnavailable"), is_zero("maxSurge")) {
-                (true, true) => causes.push(Cause::required(
-                    format!("{path}.maxUnavailable"),
-                    "cannot be 0 when maxSurge is 0",
-                )),
-                (false, false) => causes.push(Cause::invalid(
-                    format!("{path}.maxSurge"),
-                    &rolling["maxSurge"],
-                    "may not be set when maxUnavailable is non-zero",
-                )),
+            match (is_zero(&unavailable), is_zero(&surge)) {
+                (true, true) => unavailable.required("cannot be 0 when maxSurge is 0"),
+                (false, false) => surge.invalid("may not be set when maxUnavailable is non-zero"),
                 _ => {}
             }
         }
         other => {
-            let part = |key: &str| if rolling[key].is_null() { json!(0) } else { rolling[key].clone() };
+            let part = |amount: &Value| if amount.is_null() { json!(0) } else { amount.clone() };
             // Shown as Go shows the types.
             let shown = if rolling.is_object() {
-                let (unavailable, surge) = (part("maxUnavailable"), part("maxSurge"));
-                format!("{{\"MaxUnavailable\":{unavailable},\"MaxSurge\":{surge}}}")
+                format!("{{\"MaxUnavailable\":{},\"MaxSurge\":{}}}", part(&unavailable), part(&surge))
             } else {
                 "null".to_owned()
             };
-            causes.push(Cause {
+            strategy.causes().push(Cause {
                 reason: "FieldValueNotSupported",
                 message: format!(
                     "Unsupported value: {{\"Type\":\"{other}\",\"RollingUpdate\":{shown}}}: supported values: \
                      \"RollingUpdate\", \"OnDelete\""
                 ),
-                field: "spec.updateStrategy".to_owned(),
+                field: strategy.path.clone(),
             });
         }
     }

@@ -9,16 +9,18 @@ use serde_json::Value;
 
 use super::{
     Strategy,
-    checks::{ip, items, name, one_of, text},
-    names::{self, NameRule},
+    checks::{IMMUTABLE, NOT_AN_IP, ip, required_port},
+    exposure::app_protocol,
+    names::NameRule,
+    service::PROTOCOLS,
     update::differs,
 };
-use crate::Cause;
+use crate::Field;
 
 /// The most addresses of an endpoint.
 const MAX_ADDRESSES: usize = 100;
-const ENDPOINTS: usize = 1000;
-const PORTS: usize = 20_000;
+const MAX_ENDPOINTS: usize = 1000;
+const MAX_PORTS: usize = 20_000;
 
 /// EndpointSlices.
 #[derive(Debug)]
@@ -26,15 +28,36 @@ pub(crate) struct EndpointSlice;
 
 impl Strategy for EndpointSlice {
     fn default(&self, value: &mut Value) {
-        drop_topology(value);
+        // Clients can only read these fields, and only if an older API version wrote them.
+        let endpoints = value.get_mut("endpoints").and_then(Value::as_array_mut);
+        for endpoint in endpoints.into_iter().flatten().filter_map(Value::as_object_mut) {
+            endpoint.remove("deprecatedTopology");
+        }
     }
 
-    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
-        validate(value, live)
+    fn validate(&self, object: &Field<'_>, live: Option<&Value>) {
+        let kind = object.at("addressType");
+        kind.not_empty("");
+        if !kind.as_text().is_empty() {
+            kind.one_of(&["FQDN", "IPv4", "IPv6"]);
+        }
+        object.at("endpoints").at_most(MAX_ENDPOINTS);
+        // an update does not refuse what is stored
+        let stored = live.and_then(|live| live["endpoints"].as_array()).into_iter().flatten();
+        let known = stored.flat_map(|endpoint| endpoint["addresses"].as_array().into_iter().flatten());
+        let known: HashSet<&Value> = known.collect();
+        object.items("endpoints").for_each(|endpoint| validate_endpoint(kind.as_text(), &endpoint, &known));
+        ports(object);
+        if live.is_some_and(|live| live["addressType"] != *kind.value) {
+            object.text_at("addressType").invalid(IMMUTABLE);
+        }
     }
 
     fn warnings(&self, value: &Value) -> Vec<String> {
-        warnings(value)
+        if value["addressType"] == "FQDN" {
+            return vec!["spec.addressType: FQDN endpoints are deprecated".to_owned()];
+        }
+        Vec::new()
     }
 
     fn is_new_generation(&self, value: &Value, live: &Value) -> bool {
@@ -47,8 +70,31 @@ impl Strategy for EndpointSlice {
 pub(crate) struct Endpoints;
 
 impl Strategy for Endpoints {
-    fn validate(&self, value: &Value, _live: Option<&Value>) -> Vec<Cause> {
-        validate_endpoints(value)
+    fn validate(&self, object: &Field<'_>, _live: Option<&Value>) {
+        for subset in object.items("subsets") {
+            if ["addresses", "notReadyAddresses"].iter().all(|key| subset.list(key).is_empty()) {
+                subset.required("must specify `addresses` or `notReadyAddresses`");
+            }
+            for address in ["addresses", "notReadyAddresses"].iter().flat_map(|key| subset.items(key)) {
+                hostname(&address);
+                let own = address.text_at("ip");
+                match ip(own.as_text()) {
+                    None => own.invalid("must be a valid IP address"),
+                    Some(found) if found.is_loopback() => {}
+                    Some(found) => special(found, &own),
+                }
+            }
+            let count = subset.list("ports").len();
+            for port in subset.items("ports") {
+                let name = port.at("name");
+                if count > 1 {
+                    name.not_empty("");
+                }
+                name.optional_name(NameRule::Label);
+                required_port(&port.at("port"));
+                port.at("protocol").one_of(&PROTOCOLS);
+            }
+        }
     }
 
     fn creates_on_update(&self) -> bool {
@@ -56,108 +102,50 @@ impl Strategy for Endpoints {
     }
 }
 
-/// Drops the fields that clients can only read, and only if an older API version wrote them.
-fn drop_topology(value: &mut Value) {
-    let endpoints = value.get_mut("endpoints").and_then(Value::as_array_mut);
-    for endpoint in endpoints.into_iter().flatten().filter_map(Value::as_object_mut) {
-        endpoint.remove("deprecatedTopology");
+fn validate_endpoint(kind: &str, endpoint: &Field<'_>, known: &HashSet<&Value>) {
+    let addresses = endpoint.at("addresses");
+    if endpoint.list("addresses").is_empty() {
+        addresses.required("must contain at least 1 address");
     }
-}
-
-/// Returns warnings about settings that are valid but may surprise the user.
-fn warnings(value: &Value) -> Vec<String> {
-    if value["addressType"] == "FQDN" {
-        return vec!["spec.addressType: FQDN endpoints are deprecated".to_owned()];
-    }
-    Vec::new()
-}
-
-/// Returns all validation errors of a slice.
-fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let kind = text(value, "addressType");
-    if kind.is_empty() {
-        causes.push(Cause::required("addressType", ""));
-    } else {
-        one_of(&value["addressType"], "addressType", &["FQDN", "IPv4", "IPv6"], &mut causes);
-    }
-    if items(value, "endpoints").len() > ENDPOINTS {
-        causes.push(Cause::too_many("endpoints", items(value, "endpoints").len(), ENDPOINTS));
-    }
-    // an update does not refuse what is stored
-    let stored = live.map(|live| items(live, "endpoints")).unwrap_or_default();
-    let known: HashSet<&Value> = stored.iter().flat_map(|endpoint| items(endpoint, "addresses")).collect();
-    for (index, endpoint) in items(value, "endpoints").iter().enumerate() {
-        validate_endpoint(kind, endpoint, &known, &format!("endpoints[{index}]"), &mut causes);
-    }
-    ports(value, &mut causes);
-    if let Some(live) = live
-        && live["addressType"] != value["addressType"]
-    {
-        causes.push(Cause::invalid("addressType", &Value::from(kind), "field is immutable"));
-    }
-    causes
-}
-
-fn validate_endpoint(
-    kind: &str,
-    endpoint: &Value,
-    known: &HashSet<&Value>,
-    path: &str,
-    causes: &mut Vec<Cause>,
-) {
-    let addresses = items(endpoint, "addresses");
-    let field = format!("{path}.addresses");
-    if addresses.is_empty() {
-        causes.push(Cause::required(field.as_str(), "must contain at least 1 address"));
-    } else if addresses.len() > MAX_ADDRESSES {
-        causes.push(Cause::too_many(&field, addresses.len(), MAX_ADDRESSES));
-    }
-    for (index, address) in addresses.iter().enumerate().take(MAX_ADDRESSES) {
-        if known.contains(address) {
-            continue;
-        }
-        let own = format!("{field}[{index}]");
-        match (kind, ip(address.as_str().unwrap_or_default())) {
-            ("FQDN", _) => name(NameRule::Subdomain, address, &own, causes),
-            ("IPv4" | "IPv6", None) => causes.push(Cause::invalid(
-                own,
-                address,
-                "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
-            )),
+    addresses.at_most(MAX_ADDRESSES);
+    let new = endpoint.items("addresses").take(MAX_ADDRESSES);
+    for address in new.filter(|address| !known.contains(address.value)) {
+        match (kind, ip(address.as_text())) {
+            ("FQDN", _) => address.name(NameRule::Subdomain),
+            ("IPv4" | "IPv6", None) => address.invalid(NOT_AN_IP),
             ("IPv4" | "IPv6", Some(found)) => {
                 if found.is_ipv4() != (kind == "IPv4") {
-                    causes.push(Cause::invalid(
-                        field.as_str(),
-                        address,
-                        format!("must be an {kind} address"),
-                    ));
+                    addresses.with(address.value).invalid(format!("must be an {kind} address"));
                 }
                 if !found.is_loopback() {
-                    special(found, address, &own, causes);
+                    special(found, &address);
                 }
             }
             _ => {}
         }
     }
-    if let Some(node) = endpoint["nodeName"].as_str() {
-        for problem in names::problems(NameRule::Subdomain, node) {
-            causes.push(Cause::invalid(format!("{path}.nodeName"), &endpoint["nodeName"], problem));
-        }
+    let node = endpoint.at("nodeName");
+    if node.is_string() {
+        node.name(NameRule::Subdomain);
     }
-    if endpoint["hostname"].is_string() {
-        name(NameRule::Label, &endpoint["hostname"], &format!("{path}.hostname"), causes);
-    }
+    hostname(endpoint);
     let mut zones = BTreeSet::new();
-    for (index, zone) in items(&endpoint["hints"], "forZones").iter().enumerate() {
-        if !zones.insert(text(zone, "name")) {
-            causes.push(Cause::duplicate(format!("{path}.hints.forZones[{index}].name"), &zone["name"]));
+    for zone in endpoint.items("hints.forZones") {
+        if !zones.insert(zone.text("name")) {
+            zone.at("name").duplicate();
         }
     }
 }
 
+fn hostname(endpoint: &Field<'_>) {
+    let name = endpoint.at("hostname");
+    if name.is_string() {
+        name.name(NameRule::Label);
+    }
+}
+
 /// Refuses addresses that other machines cannot reach.
-pub(super) fn special(address: IpAddr, shown: &Value, path: &str, causes: &mut Vec<Cause>) {
+pub(super) fn special(address: IpAddr, shown: &Field<'_>) {
     let link_local = match address {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => address.is_unicast_link_local(),
@@ -166,80 +154,27 @@ pub(super) fn special(address: IpAddr, shown: &Value, path: &str, causes: &mut V
         IpAddr::V4(address) => matches!(address.octets(), [224, 0, 0, _]),
         IpAddr::V6(address) => address.segments()[0] & 0xff0f == 0xff02,
     };
-    let detail = if address.is_unspecified() {
-        format!("may not be unspecified ({address})")
+    if address.is_unspecified() {
+        shown.invalid(format!("may not be unspecified ({address})"));
     } else if address.is_loopback() {
-        "may not be in the loopback range (127.0.0.0/8, ::1/128)".to_owned()
+        shown.invalid("may not be in the loopback range (127.0.0.0/8, ::1/128)");
     } else if link_local {
-        "may not be in the link-local range (169.254.0.0/16, fe80::/10)".to_owned()
+        shown.invalid("may not be in the link-local range (169.254.0.0/16, fe80::/10)");
     } else if link_local_multicast {
-        "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)".to_owned()
-    } else {
-        return;
-    };
-    causes.push(Cause::invalid(path, shown, detail));
+        shown.invalid("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)");
+    }
 }
 
-fn ports(value: &Value, causes: &mut Vec<Cause>) {
-    if items(value, "ports").len() > PORTS {
-        causes.push(Cause::too_many("ports", items(value, "ports").len(), PORTS));
-    }
+fn ports(slice: &Field<'_>) {
+    slice.at("ports").at_most(MAX_PORTS);
     let mut seen = BTreeSet::new();
-    for (index, port) in items(value, "ports").iter().enumerate() {
-        let path = format!("ports[{index}]");
-        if !text(port, "name").is_empty() {
-            name(NameRule::Label, &port["name"], &format!("{path}.name"), causes);
+    for port in slice.items("ports") {
+        let name = port.at("name");
+        name.optional_name(NameRule::Label);
+        if !seen.insert(name.as_text()) {
+            name.duplicate();
         }
-        if !seen.insert(text(port, "name")) {
-            causes.push(Cause::duplicate(format!("{path}.name"), &port["name"]));
-        }
-        one_of(&port["protocol"], &format!("{path}.protocol"), &["SCTP", "TCP", "UDP"], causes);
-        if let Some(protocol) = port["appProtocol"].as_str()
-            && let Some(problem) = names::qualified_name_problem(protocol)
-        {
-            causes.push(Cause::invalid(format!("{path}.appProtocol"), &port["appProtocol"], problem));
-        }
+        port.at("protocol").one_of(&PROTOCOLS);
+        app_protocol(&port);
     }
-}
-
-/// Validates an Endpoints object.
-fn validate_endpoints(value: &Value) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    for (index, subset) in items(value, "subsets").iter().enumerate() {
-        let path = format!("subsets[{index}]");
-        if ["addresses", "notReadyAddresses"].iter().all(|key| items(subset, key).is_empty()) {
-            causes.push(Cause::required(path.as_str(), "must specify `addresses` or `notReadyAddresses`"));
-        }
-        for key in ["addresses", "notReadyAddresses"] {
-            for (position, address) in items(subset, key).iter().enumerate() {
-                let own = format!("{path}.{key}[{position}]");
-                if address["hostname"].is_string() {
-                    name(NameRule::Label, &address["hostname"], &format!("{own}.hostname"), &mut causes);
-                }
-                let given = &address["ip"];
-                match ip(text(address, "ip")) {
-                    None => causes.push(Cause::invalid(
-                        format!("{own}.ip"),
-                        &Value::from(text(address, "ip")),
-                        "must be a valid IP address",
-                    )),
-                    Some(found) if found.is_loopback() => {}
-                    Some(found) => special(found, given, &format!("{own}.ip"), &mut causes),
-                }
-            }
-        }
-        let ports = items(subset, "ports");
-        for (position, port) in ports.iter().enumerate() {
-            let own = format!("{path}.ports[{position}]");
-            if text(port, "name").is_empty() && ports.len() > 1 {
-                causes.push(Cause::required(format!("{own}.name"), ""));
-            } else if !text(port, "name").is_empty() {
-                name(NameRule::Label, &port["name"], &format!("{own}.name"), &mut causes);
-            }
-            let number = Value::from(port["port"].as_i64().unwrap_or(0));
-            super::checks::port(&number, &format!("{own}.port"), &mut causes);
-            one_of(&port["protocol"], &format!("{own}.protocol"), &["SCTP", "TCP", "UDP"], &mut causes);
-        }
-    }
-    causes
 }

@@ -4,12 +4,12 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Strategy,
-    checks::{items, name, one_of, selector, text},
+    checks::{IMMUTABLE, selector},
     names::NameRule,
     quantity::Quantity,
     update::put,
 };
-use crate::Cause;
+use crate::Field;
 
 const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
@@ -18,8 +18,22 @@ const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "Rea
 pub(crate) struct Claim;
 
 impl Strategy for Claim {
+    /// Drops a data source that is neither a claim nor a snapshot, because no controller could use it.
     fn default(&self, value: &mut Value) {
-        default_claim(value);
+        let source = &value["spec"]["dataSource"];
+        let text = |key: &str| source[key].as_str().unwrap_or_default();
+        let known = match text("kind") {
+            "PersistentVolumeClaim" => text("apiGroup").is_empty(),
+            "VolumeSnapshot" => text("apiGroup") == "snapshot.storage.k8s.io",
+            _ => false,
+        };
+        let reference = value["spec"]["dataSourceRef"].is_object();
+        let Some(spec) = value.pointer_mut("/spec").and_then(Value::as_object_mut) else { return };
+        if !known {
+            spec.remove("dataSource");
+        } else if !reference && let Some(source) = spec.get("dataSource").cloned() {
+            spec.insert("dataSourceRef".to_owned(), source);
+        }
     }
 
     fn prepare_create(&self, value: &mut Value) {
@@ -27,8 +41,13 @@ impl Strategy for Claim {
         protect(value, "kubernetes.io/pvc-protection");
     }
 
-    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
-        validate_claim(value, live)
+    fn validate(&self, object: &Field<'_>, live: Option<&Value>) {
+        claim_spec(&object.at("spec"));
+        if let Some(live) = live {
+            // an update validates all of this twice, and reports each error twice
+            object.repeat();
+            immutable(object, live);
+        }
     }
 
     fn warnings(&self, value: &Value) -> Vec<String> {
@@ -52,8 +71,8 @@ impl Strategy for Volume {
         protect(value, "kubernetes.io/pv-protection");
     }
 
-    fn validate(&self, value: &Value, _live: Option<&Value>) -> Vec<Cause> {
-        validate_volume(value)
+    fn validate(&self, object: &Field<'_>, _live: Option<&Value>) {
+        validate_volume(&object.at("spec"));
     }
 
     fn shows_deleted(&self) -> bool {
@@ -78,86 +97,56 @@ fn half_a_byte(amounts: &Value, path: &str) -> Option<String> {
         .then(|| format!("{path}[storage]: fractional byte value {size:?} is invalid, must be an integer"))
 }
 
-/// Drops a data source that is neither a claim nor a snapshot, because no controller could use it.
-fn default_claim(value: &mut Value) {
-    let source = &value["spec"]["dataSource"];
-    let known = match text(source, "kind") {
-        "PersistentVolumeClaim" => text(source, "apiGroup").is_empty(),
-        "VolumeSnapshot" => text(source, "apiGroup") == "snapshot.storage.k8s.io",
-        _ => false,
-    };
-    let reference = value["spec"]["dataSourceRef"].is_object();
-    let Some(spec) = value.pointer_mut("/spec").and_then(Value::as_object_mut) else { return };
-    if !known {
-        spec.remove("dataSource");
-    } else if !reference && let Some(source) = spec.get("dataSource").cloned() {
-        spec.insert("dataSourceRef".to_owned(), source);
+/// Validates what a claim asks for.
+pub(super) fn claim_spec(spec: &Field<'_>) {
+    let modes = spec.at("accessModes");
+    if spec.list("accessModes").is_empty() {
+        modes.required("at least 1 access mode is required");
     }
-}
-
-/// Returns all validation errors of a claim.
-fn validate_claim(value: &Value, live: Option<&Value>) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    claim_spec(&value["spec"], "spec", &mut causes);
-    if live.is_some() {
-        // an update validates all of this twice, and reports each error twice
-        causes.extend(causes.clone());
+    selector(&spec.at("selector"));
+    access_modes(spec);
+    let given = spec.list("accessModes");
+    if given.len() > 1 && given.iter().any(|mode| mode == "ReadWriteOncePod") {
+        modes.forbidden("may not use ReadWriteOncePod with other access modes");
     }
-    if let Some(live) = live {
-        immutable(value, live, &mut causes);
+    let size = spec.at("resources.requests.storage").named(format!("{}.resources[storage]", spec.path));
+    if !size.is_string() {
+        size.required("");
     }
-    causes
-}
-
-/// Everything wrong with what a claim asks for.
-pub(super) fn claim_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let at = |field: &str| format!("{path}.{field}");
-    let modes = items(spec, "accessModes");
-    if modes.is_empty() {
-        causes.push(Cause::required(at("accessModes"), "at least 1 access mode is required"));
-    }
-    selector(&spec["selector"], &at("selector"), causes);
-    for mode in modes {
-        one_of(mode, &at("accessModes"), &MODES, causes);
-    }
-    if modes.len() > 1 && modes.iter().any(|mode| mode == "ReadWriteOncePod") {
-        let detail = "may not use ReadWriteOncePod with other access modes";
-        causes.push(Cause::forbidden(at("accessModes"), detail));
-    }
-    match spec["resources"]["requests"]["storage"].as_str() {
-        None => causes.push(Cause::required(at("resources[storage]"), "")),
-        Some(size) if Quantity::parse(size).is_some_and(|size| size.milli() <= 0) => {
-            causes.push(Cause::invalid(
-                at("resources[storage]"),
-                &Value::from(size),
-                "must be greater than zero",
-            ));
-        }
-        Some(_) => {}
-    }
-    if !text(spec, "storageClassName").is_empty() {
-        name(NameRule::Subdomain, &spec["storageClassName"], &at("storageClassName"), causes);
-    }
-    one_of(&spec["volumeMode"], &at("volumeMode"), &["Block", "Filesystem"], causes);
+    is_above_zero(&size);
+    spec.at("storageClassName").optional_name(NameRule::Subdomain);
+    spec.at("volumeMode").one_of(&["Block", "Filesystem"]);
     for key in ["dataSource", "dataSourceRef"] {
-        if spec[key].is_object() && text(&spec[key], "name").is_empty() {
-            causes.push(Cause::required(format!("{path}.{key}.name"), ""));
+        if spec[key].is_object() {
+            spec.at(key).at("name").not_empty("");
         }
+    }
+}
+
+/// kube-apiserver omits the index of a mode.
+fn access_modes(spec: &Field<'_>) {
+    let modes = spec.at("accessModes");
+    spec.list("accessModes").iter().for_each(|mode| modes.with(mode).one_of(&MODES));
+}
+
+fn is_above_zero(size: &Field<'_>) {
+    if size.as_str().and_then(Quantity::parse).is_some_and(|size| size.milli() <= 0) {
+        size.invalid("must be greater than zero");
     }
 }
 
 /// Only what a bound claim asks for, and what the cluster fills in, may change.
-fn immutable(value: &Value, live: &Value, causes: &mut Vec<Cause>) {
-    let (spec, old) = (&value["spec"], &live["spec"]);
-    let mut kept = spec.clone();
-    if text(old, "volumeName").is_empty() {
+fn immutable(object: &Field<'_>, live: &Value) {
+    let (spec, old) = (object.at("spec"), &live["spec"]);
+    let mut kept = spec.value.clone();
+    if old["volumeName"].as_str().is_none_or(str::is_empty) {
         put(&mut kept, "volumeName", old.get("volumeName").cloned());
     }
     // a claim without a class gets the default class later
     if old["storageClassName"].is_null() {
         put(&mut kept, "storageClassName", None);
     }
-    if value["status"]["phase"] == "Bound" {
+    if object["status"]["phase"] == "Bound" {
         if kept["resources"]["requests"].is_object() {
             let size = old["resources"]["requests"].get("storage").cloned();
             put(&mut kept["resources"]["requests"], "storage", size);
@@ -165,19 +154,17 @@ fn immutable(value: &Value, live: &Value, causes: &mut Vec<Cause>) {
         put(&mut kept, "volumeAttributesClassName", old.get("volumeAttributesClassName").cloned());
     }
     if without_empty(&kept) != without_empty(old) {
-        causes.push(Cause::forbidden(
-            "spec",
+        spec.forbidden(
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
-        ));
+        );
     }
     let size = |text: &Value| text.as_str().and_then(Quantity::parse).map_or(0, Quantity::milli);
-    let [new, asked] = [spec, old].map(|spec| size(&spec["resources"]["requests"]["storage"]));
+    let [new, asked] = [spec.value, old].map(|spec| size(&spec["resources"]["requests"]["storage"]));
     if new < asked && new <= size(&live["status"]["capacity"]["storage"]) {
-        let detail = "field can not be less than status.capacity";
-        causes.push(Cause::forbidden("spec.resources.requests.storage", detail));
+        spec.at("resources.requests.storage").forbidden("field can not be less than status.capacity");
     }
     if spec["volumeMode"] != old["volumeMode"] {
-        causes.push(Cause::invalid("volumeMode", &spec["volumeMode"], "field is immutable"));
+        spec.at("volumeMode").named("volumeMode").invalid(IMMUTABLE);
     }
 }
 
@@ -194,7 +181,7 @@ fn without_empty(spec: &Value) -> Value {
 }
 
 /// Validates a persistent volume.
-fn validate_volume(value: &Value) -> Vec<Cause> {
+fn validate_volume(spec: &Field<'_>) {
     /// The volume sources that are still served.
     const TYPES: [&str; 9] = ["hostPath", "nfs", "iscsi", "fc", "local", "csi", "cephfs", "rbd", "azureFile"];
     const OLD: [&str; 13] = [
@@ -212,52 +199,29 @@ fn validate_volume(value: &Value) -> Vec<Cause> {
         "scaleIO",
         "storageos",
     ];
-    let mut causes = Vec::new();
-    let spec = &value["spec"];
-    let modes = items(spec, "accessModes");
-    if modes.is_empty() {
-        causes.push(Cause::required("spec.accessModes", ""));
+    if spec.list("accessModes").is_empty() {
+        spec.at("accessModes").required("");
     }
-    for mode in modes {
-        one_of(mode, "spec.accessModes", &MODES, &mut causes);
-    }
-    let capacity = spec["capacity"].as_object();
-    if capacity.is_none_or(serde_json::Map::is_empty) {
-        causes.push(Cause::required("spec.capacity", ""));
+    access_modes(spec);
+    let amounts = spec.at("capacity");
+    let capacity = amounts.as_object();
+    if capacity.is_none_or(Map::is_empty) {
+        amounts.required("");
     }
     if capacity.is_none_or(|capacity| capacity.len() != 1 || !capacity.contains_key("storage")) {
-        causes.push(Cause::unsupported("spec.capacity", &spec["capacity"], &["storage"]));
+        amounts.unsupported(&["storage"]);
     }
-    if let Some(size) = spec["capacity"]["storage"].as_str()
-        && Quantity::parse(size).is_some_and(|size| size.milli() <= 0)
-    {
-        causes.push(Cause::invalid(
-            "spec.capacity[storage]",
-            &Value::from(size),
-            "must be greater than zero",
-        ));
-    }
+    is_above_zero(&amounts.at("storage").named("spec.capacity[storage]"));
     let given: Vec<&str> = TYPES.into_iter().chain(OLD).filter(|kind| spec[kind].is_object()).collect();
-    match given.as_slice() {
-        [] => causes.push(Cause::required("spec", "must specify a volume type")),
-        [_, others @ ..] => {
-            for other in others {
-                causes.push(Cause::forbidden(
-                    format!("spec.{other}"),
-                    "may not specify more than 1 volume type",
-                ));
-            }
-        }
+    if given.is_empty() {
+        spec.required("must specify a volume type");
     }
-    if spec["hostPath"].is_object() && text(&spec["hostPath"], "path").is_empty() {
-        causes.push(Cause::required("spec.hostPath.path", ""));
+    for other in given.iter().skip(1) {
+        spec.at(other).forbidden("may not specify more than 1 volume type");
     }
-    one_of(
-        &spec["persistentVolumeReclaimPolicy"],
-        "spec.persistentVolumeReclaimPolicy",
-        &["Delete", "Recycle", "Retain"],
-        &mut causes,
-    );
-    one_of(&spec["volumeMode"], "spec.volumeMode", &["Block", "Filesystem"], &mut causes);
-    causes
+    if spec["hostPath"].is_object() {
+        spec.at("hostPath.path").not_empty("");
+    }
+    spec.at("persistentVolumeReclaimPolicy").one_of(&["Delete", "Recycle", "Retain"]);
+    spec.at("volumeMode").one_of(&["Block", "Filesystem"]);
 }

@@ -2,20 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::{Strategy, update::differs};
-use crate::Cause;
+use super::{Strategy, checks::IMMUTABLE, update::differs};
+use crate::Field;
 
 /// ControllerRevisions.
 #[derive(Debug)]
 pub(crate) struct ControllerRevision;
 
 impl Strategy for ControllerRevision {
-    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
-        let mut causes = Vec::new();
-        if live.is_some_and(|live| live["data"] != value["data"]) {
-            causes.push(Cause::invalid("data", &value["data"], "field is immutable"));
+    fn validate(&self, object: &Field<'_>, live: Option<&Value>) {
+        if live.is_some_and(|live| live["data"] != object["data"]) {
+            object.at("data").invalid(IMMUTABLE);
         }
-        causes
     }
 }
 

@@ -2,138 +2,105 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
-
 use longboat_key::names::{self, NameRule};
-use longboat_schema::{Cause, Program, check_client_config, check_expression};
+use longboat_schema::{Program, check_client_config, check_expression};
 
-use super::checks;
+use crate::Field;
 
 /// Variables of a match condition.
 const VARIABLES: [&str; 5] = ["object", "oldObject", "request", "authorizer", "variables"];
 
-/// Returns all validation errors of a webhook configuration.
-pub(super) fn validate(config: &Value) -> Vec<Cause> {
-    let mut causes = Vec::new();
+/// Reports all validation errors of a webhook configuration.
+pub(super) fn validate(config: &Field<'_>) {
     let mut names = HashSet::new();
-    for (index, hook) in list(&config["webhooks"]).iter().enumerate() {
-        let at = format!("webhooks[{index}]");
-        let name = text(&hook["name"]);
-        if !names.insert(name) {
-            causes.push(Cause::duplicate(format!("{at}.name"), &hook["name"]));
+    for hook in config.items("webhooks") {
+        if !names.insert(hook.text("name")) {
+            hook.at("name").duplicate();
         }
-        webhook(hook, name, &at, &mut causes);
+        webhook(&hook);
     }
-    causes
 }
 
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-fn webhook(hook: &Value, name: &str, at: &str, causes: &mut Vec<Cause>) {
-    if name.is_empty() {
-        causes.push(Cause::required(format!("{at}.name"), ""));
-    } else if !names::is_subdomain(name) {
-        checks::name(NameRule::Subdomain, &hook["name"], &format!("{at}.name"), causes);
-    } else if name.split('.').count() < 3 {
-        let detail = "should be a domain with at least three segments separated by dots";
-        causes.push(Cause::invalid(format!("{at}.name"), &hook["name"], detail));
+fn webhook(hook: &Field<'_>) {
+    let name = hook.at("name");
+    name.required_name(NameRule::Subdomain);
+    if names::is_subdomain(name.as_text()) && name.as_text().split('.').count() < 3 {
+        name.invalid("should be a domain with at least three segments separated by dots");
     }
-    let versions = list(&hook["admissionReviewVersions"]);
-    let field = format!("{at}.admissionReviewVersions");
-    if versions.is_empty() {
-        causes.push(Cause::required(field, "must specify one of v1, v1beta1"));
-    } else if !versions.iter().any(|v| v == "v1" || v == "v1beta1") {
-        let detail = "must include at least one of v1, v1beta1";
-        causes.push(Cause::invalid(field, &hook["admissionReviewVersions"], detail));
+    let versions = hook.at("admissionReviewVersions");
+    let given = hook.list("admissionReviewVersions");
+    if given.is_empty() {
+        versions.required("must specify one of v1, v1beta1");
+    } else if !given.iter().any(|v| v == "v1" || v == "v1beta1") {
+        versions.invalid("must include at least one of v1, v1beta1");
     }
-    check_client_config(&hook["clientConfig"], &format!("{at}.clientConfig"), causes);
+    check_client_config(&hook.at("clientConfig"));
     for (key, known) in [
         ("failurePolicy", &["Fail", "Ignore"][..]),
         ("matchPolicy", &["Equivalent", "Exact"]),
         ("sideEffects", &["None", "NoneOnDryRun"]),
         ("reinvocationPolicy", &["IfNeeded", "Never"]),
     ] {
-        match hook.get(key) {
-            Some(value) if !known.iter().any(|k| value == k) => {
-                causes.push(Cause::unsupported(format!("{at}.{key}"), value, known));
-            }
-            None if key == "sideEffects" => {
-                causes.push(Cause::required(format!("{at}.{key}"), "must specify one of None, NoneOnDryRun"));
-            }
-            _ => {}
+        known_text(hook, key, known);
+        if key == "sideEffects" && hook.get(key).is_none() {
+            hook.at(key).required("must specify one of None, NoneOnDryRun");
         }
     }
-    if let Some(seconds) = hook.get("timeoutSeconds")
-        && !seconds.as_i64().is_some_and(|s| (1..=30).contains(&s))
-    {
-        let detail = "the timeout value must be between 1 and 30 seconds";
-        causes.push(Cause::invalid(format!("{at}.timeoutSeconds"), seconds, detail));
+    let timeout = hook.at("timeoutSeconds");
+    if hook.get("timeoutSeconds").is_some() && !timeout.as_i64().is_some_and(|s| (1..=30).contains(&s)) {
+        timeout.invalid("the timeout value must be between 1 and 30 seconds");
     }
-    for (index, rule) in list(&hook["rules"]).iter().enumerate() {
-        self::rule(rule, &format!("{at}.rules[{index}]"), causes);
-    }
-    conditions(&hook["matchConditions"], &format!("{at}.matchConditions"), causes);
+    hook.items("rules").for_each(|rule| self::rule(&rule));
+    conditions(hook);
 }
 
-fn rule(rule: &Value, at: &str, causes: &mut Vec<Cause>) {
+/// Refuses anything but the known texts. The field may be missing.
+fn known_text(owner: &Field<'_>, key: &str, known: &[&str]) {
+    if owner.get(key).is_some_and(|value| !known.iter().any(|k| value == k)) {
+        owner.at(key).unsupported(known);
+    }
+}
+
+fn rule(rule: &Field<'_>) {
     for (key, what) in
         [("apiGroups", "API groups"), ("apiVersions", "API versions"), ("operations", "operations")]
     {
-        let values = list(&rule[key]);
-        let field = format!("{at}.{key}");
+        let (field, values) = (rule.at(key), rule.list(key));
         if values.is_empty() {
-            causes.push(Cause::required(field, ""));
+            field.required("");
         } else if values.len() > 1 && values.iter().any(|v| v == "*") {
-            let detail = format!("if '*' is present, must not specify other {what}");
-            causes.push(Cause::invalid(field, &rule[key], detail));
+            field.invalid(format!("if '*' is present, must not specify other {what}"));
         } else if key == "operations" {
-            for (index, value) in values.iter().enumerate() {
-                let known = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
-                if !known.iter().any(|k| value == k) {
-                    causes.push(Cause::unsupported(format!("{field}[{index}]"), value, &known));
-                }
+            let known = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+            for value in rule.items(key).filter(|value| !known.contains(&value.as_text())) {
+                value.unsupported(&known);
             }
         }
     }
-    let resources = list(&rule["resources"]);
+    let (field, resources) = (rule.at("resources"), rule.list("resources"));
     if resources.is_empty() {
-        causes.push(Cause::required(format!("{at}.resources"), ""));
+        field.required("");
     } else if resources.len() > 1 && resources.iter().any(|r| r == "*/*") {
-        let detail = "if '*/*' is present, must not specify other resources";
-        causes.push(Cause::invalid(format!("{at}.resources"), &rule["resources"], detail));
+        field.invalid("if '*/*' is present, must not specify other resources");
     }
-    if let Some(scope) = rule.get("scope") {
-        let known = ["*", "Cluster", "Namespaced"];
-        if !known.iter().any(|k| scope == k) {
-            causes.push(Cause::unsupported(format!("{at}.scope"), scope, &known));
-        }
-    }
+    known_text(rule, "scope", &["*", "Cluster", "Namespaced"]);
 }
 
-fn conditions(conditions: &Value, at: &str, causes: &mut Vec<Cause>) {
+fn conditions(hook: &Field<'_>) {
     let mut names = HashSet::new();
-    for (index, condition) in list(conditions).iter().enumerate() {
-        let name = text(&condition["name"]);
-        if name.is_empty() {
-            causes.push(Cause::required(format!("{at}[{index}].name"), ""));
-        } else if !names.insert(name) {
-            causes.push(Cause::duplicate(format!("{at}[{index}].name"), &condition["name"]));
+    for condition in hook.items("matchConditions") {
+        let (name, expression) = (condition.at("name"), condition.at("expression"));
+        let source = expression.as_text();
+        name.not_empty("");
+        if !name.as_text().is_empty() && !names.insert(name.as_text()) {
+            name.duplicate();
         }
-        let source = text(&condition["expression"]);
-        let field = format!("{at}[{index}].expression");
         if source.trim().is_empty() {
-            causes.push(Cause::required(field, ""));
+            expression.required("");
         } else if let Err(why) =
             Program::compile(source).and_then(|program| check_expression(&program, source, &VARIABLES))
         {
-            let detail = format!("compilation failed: {why}");
-            causes.push(Cause::invalid(field, &condition["expression"], detail));
+            expression.invalid(format!("compilation failed: {why}"));
         }
     }
 }
@@ -143,7 +110,7 @@ mod tests {
     use longboat_golden::{answer_causes, transcript};
 
     use super::validate;
-    use crate::defaults::fill_in;
+    use crate::{causes_of, defaults::fill_in};
 
     #[test]
     fn configurations_are_defaulted_and_refused_as_recorded() {
@@ -154,7 +121,7 @@ mod tests {
             }
             let mut config = step["request"]["body"].clone();
             fill_in(&format!("admissionregistration.v1.{}", config["kind"].as_str().unwrap()), &mut config);
-            let causes = validate(&config).into_iter();
+            let causes = causes_of(&config, "", validate).into_iter();
             let mut causes: Vec<_> =
                 causes.map(|cause| (cause.field, cause.reason.to_owned(), cause.message)).collect();
             causes.sort();

@@ -1,8 +1,8 @@
 //! Validates the schemas of definitions: they must be structural and consistent.
 
-use std::{fmt::Write, sync::Arc};
+use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::super::{
     StructuralSchema,
@@ -12,17 +12,17 @@ use super::super::{
     structural::{Additional, Node},
     validate,
 };
-use crate::Cause;
+use crate::Field;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
-/// Appends the errors of the `openAPIV3Schema` at `path`.
-pub(super) fn check(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let mut walk = Walk { causes, costs: types::Costs::default() };
+/// Reports the errors of an `openAPIV3Schema`.
+pub(super) fn check(schema: &Field<'_>) {
+    let mut costs = types::Costs::default();
     let compiled = StructuralSchema::of(schema, false);
-    walk.node(schema, compiled.root(), &mut path.to_owned(), Position::Root, 1);
-    if let Some(detail) = walk.costs.total() {
-        walk.causes.push(Cause::forbidden(path, detail));
+    check_node(schema, compiled.root(), Position::Root, 1, &mut costs);
+    if let Some(detail) = costs.total() {
+        schema.forbidden(detail);
     }
 }
 
@@ -37,328 +37,248 @@ enum Position {
     Junctor,
 }
 
-struct Walk<'a> {
-    causes: &'a mut Vec<Cause>,
-    costs: types::Costs,
+/// Whether a switch of a schema is on.
+fn flag(schema: &Value, name: &str) -> bool {
+    schema[name] == true
 }
 
-// === impl Walk ===
-
-impl Walk<'_> {
-    /// Checks a node that may occur `times` times in one object.
-    fn node(&mut self, schema: &Value, node: &Node, path: &mut String, place: Position, times: u64) {
-        let Some(map) = schema.as_object() else { return };
-        self.typed(map, path, place);
-        if place != Position::Junctor {
-            self.extensions(map, path, place);
-            self.default(schema, node, map, path);
-            self.rules(node, map, path, times);
-        }
-        self.pattern(map, path);
-        if map.contains_key("$ref") {
-            self.causes.push(Cause::forbidden(format!("{path}.$ref"), "$ref is not supported"));
-        }
-        if map.get("uniqueItems") == Some(&Value::Bool(true)) {
-            self.causes.push(Cause::forbidden(
-                format!("{path}.uniqueItems"),
-                "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
-            ));
-        }
-        self.children(map, node, path, place, times);
+/// Checks a node that may occur `times` times in one object.
+fn check_node(schema: &Field<'_>, node: &Node, place: Position, times: u64, costs: &mut types::Costs) {
+    if !schema.is_object() {
+        return;
     }
+    typed(schema, place);
+    if place != Position::Junctor {
+        extensions(schema, place);
+        check_default(schema, node);
+        rules(schema, node, times, costs);
+    }
+    pattern(&schema.at("pattern"));
+    if schema.get("$ref").is_some() {
+        schema.at("$ref").forbidden("$ref is not supported");
+    }
+    if flag(schema, "uniqueItems") {
+        schema
+            .at("uniqueItems")
+            .forbidden("uniqueItems cannot be set to true since the runtime complexity becomes quadratic");
+    }
+    children(schema, node, place, times, costs);
+}
 
-    fn typed(&mut self, map: &Map<String, Value>, path: &str, place: Position) {
-        let kind = map.get("type").and_then(Value::as_str).unwrap_or_default();
-        let flag = |name: &str| map.get(name) == Some(&Value::Bool(true));
-        let free = flag("x-kubernetes-int-or-string") || flag("x-kubernetes-preserve-unknown-fields");
-        let field = || format!("{path}.type");
-        if place == Position::Junctor {
-            if !kind.is_empty() {
-                self.causes.push(Cause::forbidden(field(), "must be empty to be structural"));
+fn typed(schema: &Field<'_>, place: Position) {
+    let kind = schema.at("type");
+    let name = kind.as_text();
+    let free =
+        flag(schema, "x-kubernetes-int-or-string") || flag(schema, "x-kubernetes-preserve-unknown-fields");
+    match place {
+        Position::Junctor => {
+            if !name.is_empty() {
+                kind.forbidden("must be empty to be structural");
             }
             return;
         }
-        if kind.is_empty() {
-            match place {
-                Position::Root => self.causes.push(Cause::required(field(), "must not be empty at the root")),
-                Position::Item if !free => {
-                    self.causes.push(Cause::required(field(), "must not be empty for specified array items"));
-                }
-                Position::Field if !free => {
-                    self.causes
-                        .push(Cause::required(field(), "must not be empty for specified object fields"));
-                }
-                _ => {}
-            }
-        } else if !TYPES.contains(&kind) {
-            self.causes.push(Cause::unsupported(field(), &Value::from(kind), &TYPES));
-        } else if place == Position::Root && kind != "object" {
-            self.causes.push(Cause::invalid(field(), &Value::from(kind), "must be object at the root"));
+        Position::Root if name.is_empty() => kind.required("must not be empty at the root"),
+        Position::Item if name.is_empty() && !free => {
+            kind.required("must not be empty for specified array items");
         }
-        if kind == "array" && !map.contains_key("items") {
-            self.causes.push(Cause::required(format!("{path}.items"), "must be specified"));
+        Position::Field if name.is_empty() && !free => {
+            kind.required("must not be empty for specified object fields");
         }
-        if let (Some(additional), Some(_)) = (map.get("additionalProperties"), map.get("properties"))
-            && *additional != Value::Bool(false)
-        {
-            let detail = "additionalProperties and properties are mutual exclusive";
-            self.causes.push(Cause::forbidden(format!("{path}.additionalProperties"), detail));
+        _ if name.is_empty() => {}
+        _ if !TYPES.contains(&name) => kind.unsupported(&TYPES),
+        Position::Root if name != "object" => kind.invalid("must be object at the root"),
+        _ => {}
+    }
+    if name == "array" && schema.get("items").is_none() {
+        schema.at("items").required("must be specified");
+    }
+    let additional = schema.at("additionalProperties");
+    let adds = schema.get("additionalProperties").is_some_and(|additional| *additional != false);
+    if adds && schema.get("properties").is_some() {
+        additional.forbidden("additionalProperties and properties are mutual exclusive");
+    }
+    if place != Position::Root {
+        return;
+    }
+    if adds {
+        additional.forbidden("must not be used at the root");
+    }
+    if schema["properties"].get("metadata").is_some_and(|metadata| !only_names(metadata)) {
+        schema.clone().named(format!("{}.properties[metadata]", schema.path)).forbidden(
+            "must not specify anything other than name and generateName, but metadata is implicitly specified",
+        );
+    }
+}
+
+fn extensions(schema: &Field<'_>, place: Position) {
+    let (kind, preserve) = (schema.text_at("type"), schema.at("x-kubernetes-preserve-unknown-fields"));
+    if *preserve == false {
+        preserve.invalid("must be true or undefined");
+    }
+    if flag(schema, "x-kubernetes-embedded-resource") {
+        if place == Position::Root {
+            schema.at("x-kubernetes-embedded-resource").forbidden("must be false at the root");
         }
-        if place == Position::Root
-            && map.get("additionalProperties").is_some_and(|a| *a != Value::Bool(false))
-        {
-            let detail = "must not be used at the root";
-            self.causes.push(Cause::forbidden(format!("{path}.additionalProperties"), detail));
+        if kind.as_text() != "object" {
+            kind.invalid("must be object if x-kubernetes-embedded-resource is true");
         }
-        if place == Position::Root
-            && let Some(metadata) = map.get("properties").and_then(|p| p.get("metadata"))
-            && !only_names(metadata)
-        {
-            self.causes.push(Cause::forbidden(
-                format!("{path}.properties[metadata]"),
-                "must not specify anything other than name and generateName, but metadata is implicitly specified",
-            ));
+        if schema.get("properties").is_none() && *preserve != true {
+            schema.at("properties").required(
+                "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields",
+            );
         }
     }
-
-    fn extensions(&mut self, map: &Map<String, Value>, path: &str, place: Position) {
-        if let Some(value @ Value::Bool(false)) = map.get("x-kubernetes-preserve-unknown-fields") {
-            let field = format!("{path}.x-kubernetes-preserve-unknown-fields");
-            self.causes.push(Cause::invalid(field, value, "must be true or undefined"));
-        }
-        let kind = map.get("type").and_then(Value::as_str).unwrap_or_default();
-        let flag = |name: &str| map.get(name) == Some(&Value::Bool(true));
-        if flag("x-kubernetes-embedded-resource") {
-            if place == Position::Root {
-                let field = format!("{path}.x-kubernetes-embedded-resource");
-                self.causes.push(Cause::forbidden(field, "must be false at the root"));
-            }
-            if kind != "object" {
-                let field = format!("{path}.type");
-                self.causes.push(Cause::invalid(
-                    field,
-                    &Value::from(kind),
-                    "must be object if x-kubernetes-embedded-resource is true",
-                ));
-            }
-            if !map.contains_key("properties") && !flag("x-kubernetes-preserve-unknown-fields") {
-                self.causes.push(Cause::required(
-                    format!("{path}.properties"),
-                    "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields",
-                ));
-            }
-        }
-        if flag("x-kubernetes-int-or-string") && !kind.is_empty() {
-            let field = format!("{path}.type");
-            self.causes.push(Cause::invalid(
-                field,
-                &Value::from(kind),
-                "must be empty if x-kubernetes-int-or-string is true",
-            ));
-        }
-        self.list(map, path);
-        if let Some(value) = map.get("x-kubernetes-map-type")
-            && *value != "atomic"
-            && *value != "granular"
-        {
-            let field = format!("{path}.x-kubernetes-map-type");
-            self.causes.push(Cause::unsupported(field, value, &["atomic", "granular"]));
-        }
+    if flag(schema, "x-kubernetes-int-or-string") && !kind.as_text().is_empty() {
+        kind.invalid("must be empty if x-kubernetes-int-or-string is true");
     }
-
-    fn list(&mut self, map: &Map<String, Value>, path: &str) {
-        let Some(value) = map.get("x-kubernetes-list-type") else { return };
-        let field = format!("{path}.x-kubernetes-list-type");
-        if map.get("type").is_none_or(|kind| kind != "array") {
-            let kind = map.get("type").cloned().unwrap_or_else(|| "".into());
-            self.causes.push(Cause::invalid(
-                format!("{path}.type"),
-                &kind,
-                "must be array if x-kubernetes-list-type is specified",
-            ));
-        }
-        if !["atomic", "set", "map"].iter().any(|known| value == known) {
-            self.causes.push(Cause::unsupported(field, value, &["atomic", "map", "set"]));
-            return;
-        }
-        let keys: Vec<&str> = map
-            .get("x-kubernetes-list-map-keys")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
-        let keys_field = format!("{path}.x-kubernetes-list-map-keys");
-        if value != "map" {
-            if !keys.is_empty() {
-                let detail = "must be empty if x-kubernetes-list-type is not map";
-                self.causes.push(Cause::forbidden(keys_field, detail));
-            }
-            return;
-        }
-        if keys.is_empty() {
-            let detail = "must not be empty if x-kubernetes-list-type is map";
-            self.causes.push(Cause::required(keys_field, detail));
-            return;
-        }
-        let Some(items) = map.get("items").filter(|items| items.is_object()) else { return };
-        for (index, key) in keys.iter().enumerate() {
-            let Some(property) = items["properties"].get(key) else {
-                let detail = "entries must all be names of item properties";
-                self.causes.push(Cause::invalid(
-                    format!("{keys_field}[{index}]"),
-                    &Value::from(*key),
-                    detail,
-                ));
-                continue;
-            };
-            let required =
-                items["required"].as_array().is_some_and(|required| required.iter().any(|name| name == key));
-            if !required && property.get("default").is_none() {
-                self.causes.push(Cause::required(
-                    format!("{path}.items.properties[{key}].default"),
-                    "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property",
-                ));
-            }
-        }
+    list(schema);
+    let map_type = schema.at("x-kubernetes-map-type");
+    if schema.get("x-kubernetes-map-type").is_some() && !matches!(map_type.as_text(), "atomic" | "granular") {
+        map_type.unsupported(&["atomic", "granular"]);
     }
+}
 
-    fn default(&mut self, schema: &Value, node: &Node, map: &Map<String, Value>, path: &str) {
-        let Some(value) = map.get("default") else { return };
-        let field = format!("{path}.default");
-        let mut pruned = value.clone();
-        default::default(&mut pruned, node);
-        // The default is wrapped in an object: at the root of a resource, pruning would keep apiVersion, kind and metadata.
-        if !node.embedded
-            && (pruned.is_object() || pruned.is_array())
-            && !prune::prune(&mut serde_json::json!({ "value": pruned }), &wrapped(schema)).is_empty()
-        {
-            self.causes.push(Cause::invalid(&field, value, "must not have unknown fields"));
-            return;
-        }
-        let mut found = validate::check(value, None, node, "");
-        lists::check(value, node, "", &mut found);
-        for mut cause in found {
-            cause.field = match cause.field.as_str() {
-                "" | "<nil>" => field.clone(),
-                below if below.starts_with('[') => format!("{field}{below}"),
-                below => format!("{field}.{below}"),
-            };
-            self.causes.push(cause);
-        }
+fn list(schema: &Field<'_>) {
+    let list_type = schema.at("x-kubernetes-list-type");
+    if schema.get("x-kubernetes-list-type").is_none() {
+        return;
     }
-
-    fn pattern(&mut self, map: &Map<String, Value>, path: &str) {
-        let Some(value) = map.get("pattern").filter(|p| p.is_string()) else { return };
-        let pattern = value.as_str().unwrap_or_default();
-        if let Err(error) = patterns::compile(pattern) {
-            let why = regex_error(pattern, &error);
-            self.causes.push(Cause::invalid(
-                format!("{path}.pattern"),
-                value,
-                format!("must be a valid regular expression, but isn't: {why}"),
-            ));
-        }
+    if schema["type"] != "array" {
+        let kind = schema.get("type").cloned().unwrap_or_else(|| "".into());
+        schema.at("type").with(&kind).invalid("must be array if x-kubernetes-list-type is specified");
     }
-
-    fn rules(&mut self, node: &Node, map: &Map<String, Value>, path: &str, times: u64) {
-        let Some(rules) = map.get("x-kubernetes-validations").and_then(Value::as_array) else { return };
-        for (index, (rule, compiled)) in rules.iter().zip(node.rules.iter()).enumerate() {
-            let at = format!("{path}.x-kubernetes-validations[{index}]");
-            let source = rule["rule"].as_str().unwrap_or_default();
-            if source.trim().is_empty() {
-                self.causes.push(Cause::required(format!("{at}.rule"), "rule is not specified"));
-                continue;
-            }
-            let program = match compiled
-                .program()
-                .map_err(str::to_owned)
-                .and_then(|program| types::check(program, source, node).map(|()| program))
-            {
-                Ok(program) => program,
-                Err(why) => {
-                    let detail = format!("compilation failed: {why}");
-                    self.causes.push(Cause::invalid_as(format!("{at}.rule"), shown(rule), detail));
-                    continue;
-                }
-            };
-            if types::is_no_condition(program, node) {
-                let detail = "cel expression must evaluate to a bool";
-                self.causes.push(Cause::invalid_as(format!("{at}.rule"), shown(rule), detail));
-                continue;
-            }
-            for detail in self.costs.add(program, node, times) {
-                self.causes.push(Cause::forbidden(format!("{at}.rule"), detail));
-            }
-            if let Some(message) = rule["messageExpression"].as_str().filter(|m| !m.trim().is_empty())
-                && let Err(why) =
-                    Program::compile(message).and_then(|program| types::check(&program, message, node))
-            {
-                let detail = format!("messageExpression compilation failed: {why}");
-                self.causes.push(Cause::invalid_as(format!("{at}.messageExpression"), shown(rule), detail));
-            }
-        }
+    if !matches!(list_type.as_text(), "atomic" | "set" | "map") {
+        list_type.unsupported(&["atomic", "map", "set"]);
+        return;
     }
-
-    /// Checks a schema at `segment` below `path`.
-    fn below(
-        &mut self,
-        schema: &Value,
-        node: &Node,
-        path: &mut String,
-        segment: std::fmt::Arguments<'_>,
-        (place, times): (Position, u64),
-    ) {
-        let length = path.len();
-        // writing to a string cannot fail
-        let _ = path.write_fmt(segment);
-        self.node(schema, node, path, place, times);
-        path.truncate(length);
-    }
-
-    fn children(
-        &mut self,
-        map: &Map<String, Value>,
-        node: &Node,
-        path: &mut String,
-        place: Position,
-        times: u64,
-    ) {
-        let inner = if place == Position::Junctor { Position::Junctor } else { Position::Field };
-        for (name, schema) in map.get("properties").and_then(Value::as_object).into_iter().flatten() {
-            if let Some(child) = node.properties.get(name.as_str()) {
-                self.below(schema, child, path, format_args!(".properties[{name}]"), (inner, times));
-            }
+    let field = schema.at("x-kubernetes-list-map-keys");
+    let keys: Vec<&str> =
+        schema.list("x-kubernetes-list-map-keys").iter().filter_map(Value::as_str).collect();
+    if list_type.as_text() != "map" {
+        if !keys.is_empty() {
+            field.forbidden("must be empty if x-kubernetes-list-type is not map");
         }
-        let bound = |key: &str, child: &Node| {
-            map.get(key).and_then(Value::as_u64).unwrap_or_else(|| types::most_items(child))
+        return;
+    }
+    if keys.is_empty() {
+        field.required("must not be empty if x-kubernetes-list-type is map");
+        return;
+    }
+    let items = schema.at("items");
+    if !items.is_object() {
+        return;
+    }
+    for (index, key) in keys.iter().enumerate() {
+        let Some(property) = items["properties"].get(key) else {
+            let (shown, path) = (Value::from(*key), format!("{}[{index}]", field.path));
+            field.with(&shown).named(path).invalid("entries must all be names of item properties");
+            continue;
         };
-        if let (Some(schema), Additional::Schema(child)) = (map.get("additionalProperties"), &node.additional)
-        {
-            let times = times.saturating_mul(bound("maxProperties", child));
-            self.below(schema, child, path, format_args!(".additionalProperties"), (inner, times));
+        let required = items.list("required").iter().any(|name| name == key);
+        if !required && property.get("default").is_none() {
+            items.clone().named(format!("{}.properties[{key}].default", items.path)).required(
+                "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property",
+            );
         }
-        if let (Some(schema), Some(child)) = (map.get("items"), &node.items) {
-            let inner = if place == Position::Junctor { Position::Junctor } else { Position::Item };
-            let times = times.saturating_mul(bound("maxItems", child));
-            self.below(schema, child, path, format_args!(".items"), (inner, times));
+    }
+}
+
+fn check_default(schema: &Field<'_>, node: &Node) {
+    let Some(value) = schema.get("default") else { return };
+    let field = schema.at("default");
+    let mut pruned = value.clone();
+    default::default(&mut pruned, node);
+    // The default is wrapped in an object: at the root of a resource, pruning would keep apiVersion, kind and metadata.
+    if !node.embedded
+        && (pruned.is_object() || pruned.is_array())
+        && !prune::prune(&mut serde_json::json!({ "value": pruned }), &wrapped(schema)).is_empty()
+    {
+        field.invalid("must not have unknown fields");
+        return;
+    }
+    let mut found = validate::check(value, None, node, "");
+    lists::check(value, node, "", &mut found);
+    for cause in &mut found {
+        cause.field = match cause.field.as_str() {
+            "" | "<nil>" => field.path.clone(),
+            below if below.starts_with('[') => format!("{}{below}", field.path),
+            below => format!("{}.{below}", field.path),
+        };
+    }
+    field.causes().extend(found);
+}
+
+fn pattern(pattern: &Field<'_>) {
+    if let Some(Err(error)) = pattern.as_str().map(patterns::compile) {
+        let why = regex_error(pattern.as_text(), &error);
+        pattern.invalid(format!("must be a valid regular expression, but isn't: {why}"));
+    }
+}
+
+fn rules(schema: &Field<'_>, node: &Node, times: u64, costs: &mut types::Costs) {
+    for (rule, compiled) in schema.items("x-kubernetes-validations").zip(node.rules.iter()) {
+        let field = rule.at("rule");
+        let source = field.as_text();
+        if source.trim().is_empty() {
+            field.required("rule is not specified");
+            continue;
         }
-        let Some(logic) = &node.logic else { return };
-        let int_or_string = node.int_or_string;
-        for (key, branches) in [("allOf", &logic.all_of), ("anyOf", &logic.any_of), ("oneOf", &logic.one_of)]
+        let program = match compiled
+            .program()
+            .map_err(str::to_owned)
+            .and_then(|program| types::check(program, source, node).map(|()| program))
         {
-            // Only the `oneOf` of an int-or-string may declare types.
-            if int_or_string && key != "oneOf" {
+            Ok(program) => program,
+            Err(why) => {
+                field.invalid_as(shown(&rule), format!("compilation failed: {why}"));
                 continue;
             }
-            let schemas = map.get(key).and_then(Value::as_array).into_iter().flatten();
-            for (index, (schema, child)) in schemas.zip(branches).enumerate() {
-                self.below(schema, child, path, format_args!(".{key}[{index}]"), (Position::Junctor, times));
-            }
+        };
+        if types::is_no_condition(program, node) {
+            field.invalid_as(shown(&rule), "cel expression must evaluate to a bool");
+            continue;
         }
-        if let (Some(schema), Some(child)) = (map.get("not"), &logic.not) {
-            self.below(schema, child, path, format_args!(".not"), (Position::Junctor, times));
+        costs.add(program, node, times).iter().for_each(|detail| field.forbidden(detail));
+        let message = rule.at("messageExpression");
+        let source = message.as_text();
+        if !source.trim().is_empty()
+            && let Err(why) =
+                Program::compile(source).and_then(|program| types::check(&program, source, node))
+        {
+            message.invalid_as(shown(&rule), format!("messageExpression compilation failed: {why}"));
         }
+    }
+}
+
+fn children(schema: &Field<'_>, node: &Node, place: Position, times: u64, costs: &mut types::Costs) {
+    let below = |position| if place == Position::Junctor { Position::Junctor } else { position };
+    for (name, property) in schema.entries("properties") {
+        if let Some(child) = node.properties.get(name) {
+            check_node(&property, child, below(Position::Field), times, costs);
+        }
+    }
+    let most = |key: &str, child: &Node| {
+        times.saturating_mul(schema[key].as_u64().unwrap_or_else(|| types::most_items(child)))
+    };
+    if let Additional::Schema(child) = &node.additional {
+        let (schema, times) = (schema.at("additionalProperties"), most("maxProperties", child));
+        check_node(&schema, child, below(Position::Field), times, costs);
+    }
+    if let Some(child) = &node.items {
+        check_node(&schema.at("items"), child, below(Position::Item), most("maxItems", child), costs);
+    }
+    let Some(logic) = &node.logic else { return };
+    for (key, branches) in [("allOf", &logic.all_of), ("anyOf", &logic.any_of), ("oneOf", &logic.one_of)] {
+        // Only the `oneOf` of an int-or-string may declare types.
+        if node.int_or_string && key != "oneOf" {
+            continue;
+        }
+        for (branch, child) in schema.items(key).zip(branches) {
+            check_node(&branch, child, Position::Junctor, times, costs);
+        }
+    }
+    if let Some(child) = &logic.not {
+        check_node(&schema.at("not"), child, Position::Junctor, times, costs);
     }
 }
 

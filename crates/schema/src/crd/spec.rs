@@ -3,53 +3,44 @@
 use std::collections::{HashMap, HashSet};
 
 use longboat_key::names::{self, NameRule};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::schema;
-use crate::Cause;
+use crate::Field;
 
 const APPROVAL: &str = "api-approved.kubernetes.io";
 
-/// Returns all errors of a CustomResourceDefinition. `old` is the stored one on updates.
-pub fn validate_crd(crd: &Value, old: Option<&Value>) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let spec = &crd["spec"];
+/// Reports all errors of a CustomResourceDefinition. `old` is the stored one on updates.
+pub fn validate_crd(crd: &Field<'_>, old: Option<&Value>) {
+    let spec = crd.at("spec");
     match old {
         None => {
-            let name = text(&crd["metadata"]["name"]);
-            let wanted = format!("{}.{}", text(&spec["names"]["plural"]), text(&spec["group"]));
-            if name != wanted {
-                let detail = "must be spec.names.plural+\".\"+spec.group";
-                causes.push(Cause::invalid("metadata.name", &Value::from(name), detail));
+            let name = crd.text_at("metadata.name");
+            if name.as_text() != format!("{}.{}", spec.text("names.plural"), spec.text("group")) {
+                name.invalid("must be spec.names.plural+\".\"+spec.group");
             }
-            approval(crd, &mut causes);
+            approval(crd);
+            group(&spec.at("group"));
         }
-        Some(old) => immutable(crd, old, &mut causes),
+        Some(old) => immutable(crd, old),
     }
     let changed = |field: &str| old.is_none_or(|old| old["spec"][field] != spec[field]);
-    if changed("group") && old.is_none() {
-        group(text(&spec["group"]), &mut causes);
+    known_or_missing(&spec.at("scope"), &["Cluster", "Namespaced"]);
+    versions(crd);
+    if changed("names") {
+        names_of(&spec.at("names"));
     }
-    scope(text(&spec["scope"]), &mut causes);
-    versions(crd, &mut causes);
-    if old.is_none() || changed("names") {
-        names_of(&spec["names"], &mut causes);
-    }
-    conversion(&spec["conversion"], &mut causes);
-    if spec["preserveUnknownFields"] == true
-        && old.is_none_or(|old| old["spec"]["preserveUnknownFields"] != true)
-    {
-        causes.push(Cause::invalid(
-            "spec.preserveUnknownFields",
-            &Value::Bool(true),
+    conversion(&spec.at("conversion"));
+    let preserve = spec.at("preserveUnknownFields");
+    if *preserve == true && old.is_none_or(|old| old["spec"]["preserveUnknownFields"] != true) {
+        preserve.invalid(
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
-        ));
+        );
     }
     // Unchanged schemas were validated when they were written. A later, stricter server must still accept them.
     if changed("versions") {
-        per_version(spec, old.map(|old| &old["spec"]), &mut causes);
+        per_version(&spec, old.map_or(&[], |old| list(&old["spec"]["versions"])));
     }
-    causes
 }
 
 fn text(value: &Value) -> &str {
@@ -60,45 +51,47 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-fn immutable(crd: &Value, old: &Value, causes: &mut Vec<Cause>) {
+/// Refuses a text that is missing, or not one of the known values.
+fn known_or_missing(field: &Field<'_>, known: &[&str]) {
+    field.not_empty("");
+    if !field.as_text().is_empty() {
+        field.one_of(known);
+    }
+}
+
+fn immutable(crd: &Field<'_>, old: &Value) {
     let established = list(&old["status"]["conditions"])
         .iter()
         .any(|c| c["type"] == "Established" && c["status"] == "True");
-    let mut fields = vec!["/spec/group", "/spec/names/plural"];
+    let mut fields = vec!["spec.group", "spec.names.plural"];
     if established {
-        fields.extend(["/spec/scope", "/spec/names/kind"]);
+        fields.extend(["spec.scope", "spec.names.kind"]);
     }
-    for pointer in fields {
-        let (new, old) = (crd.pointer(pointer), old.pointer(pointer));
-        if new != old {
-            let field = pointer[1..].replace('/', ".");
-            causes.push(Cause::invalid(field, new.unwrap_or(&Value::Null), "field is immutable"));
+    for field in fields.into_iter().map(|field| crd.at(field)) {
+        if *field.value != *crate::field::find(old, &field.path) {
+            field.invalid("field is immutable");
         }
     }
 }
 
-fn approval(crd: &Value, causes: &mut Vec<Cause>) {
-    let group = text(&crd["spec"]["group"]);
+fn approval(crd: &Field<'_>) {
+    let group = crd.text("spec.group");
     let protected = ["k8s.io", "kubernetes.io"]
         .iter()
         .any(|domain| group == *domain || group.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.')));
     if !protected {
         return;
     }
-    let field = format!("metadata.annotations[{APPROVAL}]");
+    let approval = &crd["metadata"]["annotations"][APPROVAL];
+    let field = crd.with(approval).named(format!("metadata.annotations[{APPROVAL}]"));
     let see = "see https://github.com/kubernetes/enhancements/pull/1111";
-    match crd["metadata"]["annotations"][APPROVAL].as_str() {
-        None | Some("") => causes.push(Cause::required(
-            field,
-            format!("protected groups must have approval annotation \"{APPROVAL}\", {see}"),
-        )),
-        Some(value) if value.starts_with("unapproved") || url::Url::parse(value).is_ok() => {}
-        Some(value) => causes.push(Cause::invalid(
-            field,
-            &Value::from(value),
-            format!(
-                "protected groups must have approval annotation \"{APPROVAL}\" with either a URL or a reason starting with \"unapproved\", {see}"
-            ),
+    match field.as_text() {
+        "" => {
+            field.required(format!("protected groups must have approval annotation \"{APPROVAL}\", {see}"));
+        }
+        value if value.starts_with("unapproved") || url::Url::parse(value).is_ok() => {}
+        _ => field.invalid(format!(
+            "protected groups must have approval annotation \"{APPROVAL}\" with either a URL or a reason starting with \"unapproved\", {see}"
         )),
     }
 }
@@ -109,53 +102,33 @@ fn problem(rule: NameRule, name: &str) -> Option<String> {
     (!problems.is_empty()).then(|| problems.join(","))
 }
 
-fn group(group: &str, causes: &mut Vec<Cause>) {
-    if group.is_empty() {
-        causes.push(Cause::required("spec.group", ""));
-    } else if let Some(why) = problem(NameRule::Subdomain, group) {
-        causes.push(Cause::invalid("spec.group", &Value::from(group), why));
-    } else if !group.contains('.') {
-        causes.push(Cause::invalid(
-            "spec.group",
-            &Value::from(group),
-            "should be a domain with at least one dot",
-        ));
+fn group(group: &Field<'_>) {
+    let name = group.as_text();
+    if name.is_empty() {
+        group.required("");
+    } else if let Some(why) = problem(NameRule::Subdomain, name) {
+        group.invalid(why);
+    } else if !name.contains('.') {
+        group.invalid("should be a domain with at least one dot");
     }
 }
 
-fn scope(scope: &str, causes: &mut Vec<Cause>) {
-    match scope {
-        "Cluster" | "Namespaced" => {}
-        "" => causes.push(Cause::required("spec.scope", "")),
-        other => {
-            causes.push(Cause::unsupported("spec.scope", &Value::from(other), &["Cluster", "Namespaced"]));
-        }
-    }
-}
-
-fn versions(crd: &Value, causes: &mut Vec<Cause>) {
-    let versions = list(&crd["spec"]["versions"]);
-    let mut seen: Vec<&str> = Vec::new();
+fn versions(crd: &Field<'_>) {
+    let versions = crd.list("spec.versions");
+    let mut seen: HashSet<&str> = HashSet::new();
     let mut unique = true;
-    for (index, version) in versions.iter().enumerate() {
-        let name = text(&version["name"]);
-        unique &= !seen.contains(&name);
-        seen.push(name);
-        if let Some(why) = problem(NameRule::Label1035, name) {
-            causes.push(Cause::invalid(format!("spec.versions[{index}].name"), &Value::from(name), why));
+    for version in crd.items("spec.versions") {
+        let (name, warning) = (version.text_at("name"), version.at("deprecationWarning"));
+        unique &= seen.insert(name.as_text());
+        if let Some(why) = problem(NameRule::Label1035, name.as_text()) {
+            name.invalid(why);
         }
-        if version["deprecated"] != true
-            && let Some(warning @ Value::String(_)) = version.get("deprecationWarning")
-        {
-            causes.push(Cause::invalid(
-                format!("spec.versions[{index}].deprecationWarning"),
-                warning,
-                "can only be set for deprecated versions",
-            ));
+        if version["deprecated"] != true && warning.is_string() {
+            warning.invalid("can only be set for deprecated versions");
         }
     }
     // The reference prints its internal form, in which fields that all versions share are moved out of the versions.
-    let shown = || {
+    let wrong = |detail: &str| {
         let shown: Vec<String> = versions
             .iter()
             .map(|version| {
@@ -169,14 +142,7 @@ fn versions(crd: &Value, causes: &mut Vec<Cause>) {
                 )
             })
             .collect();
-        format!("Invalid value: [{}]: ", shown.join(","))
-    };
-    let mut wrong = |detail: &str| {
-        causes.push(Cause {
-            reason: "FieldValueInvalid",
-            message: shown() + detail,
-            field: "spec.versions".to_owned(),
-        });
+        crd.at("spec.versions").invalid_as(format!("[{}]", shown.join(",")), detail);
     };
     if !unique {
         wrong("must contain unique version names");
@@ -184,216 +150,163 @@ fn versions(crd: &Value, causes: &mut Vec<Cause>) {
     if versions.iter().filter(|version| version["storage"] == true).count() != 1 {
         wrong("must have exactly one version marked as storage version");
     }
-    stored(crd, versions, causes);
+    stored(crd, versions);
 }
 
-fn stored(crd: &Value, versions: &[Value], causes: &mut Vec<Cause>) {
-    let field = "status.storedVersions";
-    let value = &crd["status"]["storedVersions"];
-    let stored = list(value);
-    if stored.is_empty() {
-        causes.push(Cause::invalid(field, &Value::Null, "must have at least one stored version"));
+fn stored(crd: &Field<'_>, versions: &[Value]) {
+    let field = crd.at("status.storedVersions");
+    if crd.list("status.storedVersions").is_empty() {
+        field.with(&Value::Null).invalid("must have at least one stored version");
         return;
     }
     let names: HashSet<&str> = versions.iter().map(|version| text(&version["name"])).collect();
-    for (index, name) in stored.iter().enumerate() {
-        let name_text = text(name);
-        if !names.contains(name_text) {
-            causes.push(Cause::invalid(
-                format!("{field}[{index}]"),
-                name,
-                format!(
-                    "missing from spec.versions; {name_text} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name_text} and removes {name_text} from status.storedVersions"
-                ),
-            ));
-        }
-    }
     // Each stored version stands for one of the spec, also of several with the same name.
     let mut unmatched: HashMap<&str, usize> = HashMap::new();
-    for name in stored.iter().map(text) {
+    for stored in crd.items("status.storedVersions") {
+        let name = stored.as_text();
         *unmatched.entry(name).or_default() += 1;
+        if !names.contains(name) {
+            stored.invalid(format!(
+                "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
+            ));
+        }
     }
     let storage = versions.iter().filter(|version| version["storage"] == true);
     for name in storage.map(|version| text(&version["name"])) {
         match unmatched.get_mut(name) {
             Some(left) if *left > 0 => *left -= 1,
-            _ => causes.push(Cause::invalid(field, value, format!("must have the storage version {name}"))),
+            _ => field.invalid(format!("must have the storage version {name}")),
         }
     }
 }
 
-fn names_of(spec: &Value, causes: &mut Vec<Cause>) {
-    for field in ["plural", "singular", "kind", "listKind"] {
-        let path = format!("spec.names.{field}");
-        let name = text(&spec[field]);
-        if name.is_empty() {
-            causes.push(Cause::required(path, ""));
-            continue;
-        }
-        let kind = field == "kind" || field == "listKind";
-        let checked = if kind { name.to_lowercase() } else { name.to_owned() };
-        if let Some(why) = problem(NameRule::Label1035, &checked) {
-            let why =
-                if kind { format!("may have mixed case, but should otherwise match: {why}") } else { why };
-            causes.push(Cause::invalid(path, &spec[field], why));
+fn names_of(spec: &Field<'_>) {
+    for (field, mixed_case) in [("plural", false), ("singular", false), ("kind", true), ("listKind", true)] {
+        let name = spec.at(field);
+        let checked = if mixed_case { name.as_text().to_lowercase() } else { name.as_text().to_owned() };
+        name.not_empty("");
+        if let Some(why) = problem(NameRule::Label1035, &checked).filter(|_| !checked.is_empty()) {
+            let rule = if mixed_case { "may have mixed case, but should otherwise match: " } else { "" };
+            name.invalid(format!("{rule}{why}"));
         }
     }
-    for field in ["shortNames", "categories"] {
-        for (index, name) in list(&spec[field]).iter().enumerate() {
-            if let Some(why) = problem(NameRule::Label1035, text(name)) {
-                causes.push(Cause::invalid(format!("spec.names.{field}[{index}]"), name, why));
-            }
+    for name in ["shortNames", "categories"].iter().flat_map(|field| spec.items(field)) {
+        if let Some(why) = problem(NameRule::Label1035, name.as_text()) {
+            name.invalid(why);
         }
     }
-    if !text(&spec["kind"]).is_empty() && spec["kind"] == spec["listKind"] {
-        let detail = "kind and listKind may not be the same";
-        causes.push(Cause::invalid("spec.names.listKind", &spec["listKind"], detail));
+    if !spec.text("kind").is_empty() && spec["kind"] == spec["listKind"] {
+        spec.at("listKind").invalid("kind and listKind may not be the same");
     }
 }
 
-fn conversion(conversion: &Value, causes: &mut Vec<Cause>) {
-    let field = "spec.conversion";
+fn conversion(conversion: &Field<'_>) {
+    let client = conversion.at("webhook.clientConfig").named("spec.conversion.webhookClientConfig");
     match conversion["strategy"].as_str() {
         None | Some("None") => {
             if conversion["webhook"].is_object() {
-                let detail = "should not be set when strategy is not set to Webhook";
-                causes.push(Cause::forbidden(format!("{field}.webhookClientConfig"), detail));
+                client.forbidden("should not be set when strategy is not set to Webhook");
             }
         }
         Some("Webhook") => {
-            let config = &conversion["webhook"]["clientConfig"];
-            let config_field = format!("{field}.webhookClientConfig");
-            if config.is_object() {
-                crate::check_client_config(config, &config_field, causes);
+            if client.is_object() {
+                crate::check_client_config(&client);
             } else {
-                causes.push(Cause::required(config_field, "required when strategy is set to Webhook"));
+                client.required("required when strategy is set to Webhook");
             }
-            let versions = list(&conversion["webhook"]["conversionReviewVersions"]);
-            if versions.is_empty() {
-                causes.push(Cause::required(format!("{field}.conversionReviewVersions"), ""));
-            } else if !versions.iter().any(|v| v == "v1" || v == "v1beta1") {
-                causes.push(Cause::invalid(
-                    format!("{field}.conversionReviewVersions"),
-                    &conversion["webhook"]["conversionReviewVersions"],
-                    "must include at least one of v1, v1beta1",
-                ));
+            let versions = conversion
+                .at("webhook.conversionReviewVersions")
+                .named("spec.conversion.conversionReviewVersions");
+            let given = list(&versions);
+            if given.is_empty() {
+                versions.required("");
+            } else if !given.iter().any(|v| v == "v1" || v == "v1beta1") {
+                versions.invalid("must include at least one of v1, v1beta1");
             }
         }
-        Some(other) => causes.push(Cause::unsupported(
-            format!("{field}.strategy"),
-            &Value::from(other),
-            &["None", "Webhook"],
-        )),
+        Some(_) => conversion.at("strategy").unsupported(&["None", "Webhook"]),
     }
 }
 
 /// Checks the fields of each version. A value that all versions share is reported once, directly below spec, where the
 /// reference's internal form has it.
-fn per_version(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
-    let versions = list(&spec["versions"]);
+fn per_version(spec: &Field<'_>, old: &[Value]) {
+    let versions = spec.list("versions");
     let shared = |key: &str| versions.iter().all(|version| version.get(key) == versions[0].get(key));
-    for (index, version) in versions.iter().enumerate() {
+    for (index, version) in spec.items("versions").enumerate() {
         let at = |key: &str, top: &str| {
-            if shared(key) {
-                (index == 0).then(|| format!("spec.{top}"))
-            } else {
-                Some(format!("spec.versions[{index}].{key}"))
+            let field = version.at(key);
+            if !shared(key) {
+                return Some(field);
             }
+            (index == 0).then(|| field.named(format!("spec.{top}")))
         };
-        let before = old.and_then(|old| list(&old["versions"]).iter().find(|v| v["name"] == version["name"]));
-        let openapi = &version["schema"]["openAPIV3Schema"];
+        let before = old.iter().find(|old| old["name"] == version["name"]);
+        let openapi = version.at("schema.openAPIV3Schema");
         if !openapi.is_object() {
-            let field = format!("spec.versions[{index}].schema.openAPIV3Schema");
-            causes.push(Cause::required(field, ""));
+            openapi.required("");
             continue;
         }
-        if let Some(path) = at("schema", "validation")
+        if let Some(schema) = at("schema", "validation")
             && before.is_none_or(|before| before["schema"] != version["schema"])
         {
-            schema::check(openapi, &format!("{path}.openAPIV3Schema"), causes);
+            schema::check(&schema.at("openAPIV3Schema"));
         }
-        if let Some(path) = at("additionalPrinterColumns", "additionalPrinterColumns") {
-            columns(&version["additionalPrinterColumns"], &path, causes);
+        if let Some(columns) = at("additionalPrinterColumns", "additionalPrinterColumns") {
+            columns.each().for_each(|column| check_column(&column));
         }
-        if let Some(path) = at("subresources", "subresources") {
-            scale(&version["subresources"]["scale"], &format!("{path}.scale"), causes);
+        if let Some(subresources) = at("subresources", "subresources") {
+            scale(&subresources.at("scale"));
         }
-        if let Some(path) = at("selectableFields", "selectableFields") {
-            selectable(&version["selectableFields"], openapi, &path, causes);
-        }
-    }
-}
-
-fn columns(columns: &Value, path: &str, causes: &mut Vec<Cause>) {
-    for (index, column) in list(columns).iter().enumerate() {
-        let at = format!("{path}[{index}]");
-        if text(&column["name"]).is_empty() {
-            causes.push(Cause::required(format!("{at}.name"), ""));
-        }
-        match text(&column["type"]) {
-            "" => causes.push(Cause::required(
-                format!("{at}.type"),
-                "must be one of boolean,date,integer,number,string",
-            )),
-            "boolean" | "date" | "integer" | "number" | "string" => {}
-            _ => causes.push(Cause::invalid(
-                format!("{at}.type"),
-                &column["type"],
-                "must be one of boolean,date,integer,number,string",
-            )),
-        }
-        let json_path = text(&column["jsonPath"]);
-        if json_path.is_empty() {
-            causes.push(Cause::required(format!("{at}.JSONPath"), ""));
-        } else if !json_path.starts_with('.') {
-            causes.push(Cause::invalid(
-                format!("{at}.JSONPath"),
-                &column["jsonPath"],
-                "must be a simple json path starting with .",
-            ));
+        if let Some(fields) = at("selectableFields", "selectableFields") {
+            fields.each().for_each(|field| selectable(&field.at("jsonPath"), &openapi));
         }
     }
 }
 
-fn scale(scale: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn check_column(column: &Field<'_>) {
+    column.at("name").not_empty("");
+    let kind = column.at("type");
+    match kind.as_text() {
+        "" => kind.required("must be one of boolean,date,integer,number,string"),
+        "boolean" | "date" | "integer" | "number" | "string" => {}
+        _ => kind.invalid("must be one of boolean,date,integer,number,string"),
+    }
+    let path = column.at("jsonPath").named(format!("{}.JSONPath", column.path));
+    path.not_empty("");
+    if !path.as_text().is_empty() && !path.as_text().starts_with('.') {
+        path.invalid("must be a simple json path starting with .");
+    }
+}
+
+fn scale(scale: &Field<'_>) {
     if !scale.is_object() {
         return;
     }
     for (field, below) in [("specReplicasPath", ".spec"), ("statusReplicasPath", ".status")] {
-        let value = text(&scale[field]);
-        if value.is_empty() {
-            causes.push(Cause::required(format!("{path}.{field}"), ""));
-        } else if !value.starts_with(&format!("{below}.")) {
-            let detail = format!("should be a json path under {below}");
-            causes.push(Cause::invalid(format!("{path}.{field}"), &scale[field], detail));
+        let path = scale.at(field);
+        path.not_empty("");
+        if !path.as_text().is_empty() && !path.as_text().starts_with(&format!("{below}.")) {
+            path.invalid(format!("should be a json path under {below}"));
         }
     }
-    let selector = text(&scale["labelSelectorPath"]);
-    if !selector.is_empty() && !selector.starts_with(".spec.") && !selector.starts_with(".status.") {
-        let detail = "should be a json path under either .spec or .status";
-        causes.push(Cause::invalid(format!("{path}.labelSelectorPath"), &scale["labelSelectorPath"], detail));
+    let selector = scale.at("labelSelectorPath");
+    let path = selector.as_text();
+    if !path.is_empty() && !path.starts_with(".spec.") && !path.starts_with(".status.") {
+        selector.invalid("should be a json path under either .spec or .status");
     }
 }
 
-fn selectable(fields: &Value, openapi: &Value, path: &str, causes: &mut Vec<Cause>) {
-    for (index, field) in list(fields).iter().enumerate() {
-        let at = format!("{path}[{index}].jsonPath");
-        let json_path = text(&field["jsonPath"]);
-        if json_path.is_empty() {
-            causes.push(Cause::required(at, ""));
-            continue;
-        }
-        let mut schema = openapi;
-        for name in json_path.trim_start_matches('.').split('.') {
-            schema = &schema["properties"][name];
-        }
-        let scalar = ["string", "integer", "boolean"].iter().any(|kind| schema["type"] == *kind);
-        if *schema == json!(null) {
-            let detail = "is an invalid path: does not refer to a valid field";
-            causes.push(Cause::invalid(at, &field["jsonPath"], detail));
-        } else if !scalar {
-            let detail = "is an invalid path: must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
-            causes.push(Cause::invalid(at, &field["jsonPath"], detail));
-        }
+fn selectable(path: &Field<'_>, openapi: &Value) {
+    if path.as_text().is_empty() {
+        path.required("");
+        return;
+    }
+    let names = path.as_text().trim_start_matches('.').split('.');
+    let schema = names.fold(openapi, |schema, name| &schema["properties"][name]);
+    if schema.is_null() {
+        path.invalid("is an invalid path: does not refer to a valid field");
+    } else if !["string", "integer", "boolean"].iter().any(|kind| schema["type"] == *kind) {
+        path.invalid("is an invalid path: must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.");
     }
 }

@@ -1,10 +1,10 @@
 //! Validation of lifecycle hooks and probes.
 
-use serde_json::Value;
+use serde_json::json;
 
 use crate::{
-    Cause,
-    checks::{self, first_of, items, text},
+    Field,
+    checks::{self, first_of, not_negative, port_name, required_port},
 };
 
 /// The handlers of a hook, in the order in which kube-apiserver checks them. It ignores all but the first.
@@ -13,50 +13,48 @@ const HOOK_HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "sleep"];
 const PROBE_HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
 
 /// Validates the hooks and probes of a container. `grace` is the pod's grace period in seconds.
-pub(super) fn validate(container: &Value, grace: i64, path: &str, causes: &mut Vec<Cause>) {
-    for hook in ["postStart", "preStop"] {
-        let action = &container["lifecycle"][hook];
+pub(super) fn validate(container: &Field<'_>, grace: i64) {
+    for action in ["lifecycle.postStart", "lifecycle.preStop"].map(|hook| container.at(hook)) {
         if action.is_object() {
-            handler(action, &HOOK_HANDLERS, grace, &format!("{path}.lifecycle.{hook}"), causes);
+            handler(&action, &HOOK_HANDLERS, grace);
         }
     }
     for kind in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if container[kind].is_object() {
-            probe(kind, &container[kind], grace, &format!("{path}.{kind}"), causes);
+            probe(kind, &container.at(kind), grace);
         }
     }
 }
 
-fn probe(kind: &str, probe: &Value, grace: i64, path: &str, causes: &mut Vec<Cause>) {
-    handler(probe, &PROBE_HANDLERS, grace, path, causes);
+fn probe(kind: &str, probe: &Field<'_>, grace: i64) {
+    handler(probe, &PROBE_HANDLERS, grace);
     for key in
         ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
     {
-        checks::not_negative(&probe[key], &format!("{path}.{key}"), causes);
+        not_negative(&probe.at(key));
     }
-    let (successes, grace) = (&probe["successThreshold"], &probe["terminationGracePeriodSeconds"]);
+    let (successes, grace) = (probe.at("successThreshold"), probe.at("terminationGracePeriodSeconds"));
     if kind != "readinessProbe" && successes.as_i64().is_some_and(|successes| successes != 1) {
-        causes.push(Cause::invalid(format!("{path}.successThreshold"), successes, "must be 1"));
+        successes.invalid("must be 1");
     }
-    let own = format!("{path}.terminationGracePeriodSeconds");
     if grace.as_i64().is_some_and(|seconds| seconds <= 0) {
-        causes.push(Cause::invalid(own.as_str(), grace, "must be greater than 0"));
+        grace.invalid("must be greater than 0");
     }
     if kind == "readinessProbe" && grace.is_number() {
-        causes.push(Cause::invalid(own, grace, "must not be set for readinessProbes"));
+        grace.invalid("must not be set for readinessProbes");
     }
 }
 
-fn handler(action: &Value, known: &[&str], grace: i64, path: &str, causes: &mut Vec<Cause>) {
-    let Some(kind) = first_of(action, path, known, "handler type", causes) else {
-        causes.push(Cause::required(path, "must specify a handler type"));
+fn handler(action: &Field<'_>, known: &[&str], grace: i64) {
+    let Some(kind) = first_of(action, known, "handler type") else {
+        action.required("must specify a handler type");
         return;
     };
-    let (handler, own) = (&action[kind], format!("{path}.{kind}"));
+    let handler = action.at(kind);
     match kind {
         "exec" => {
-            if items(handler, "command").is_empty() {
-                causes.push(Cause::required(format!("{own}.command"), ""));
+            if handler.list("command").is_empty() {
+                handler.at("command").required("");
             }
         }
         "sleep" => {
@@ -64,25 +62,29 @@ fn handler(action: &Value, known: &[&str], grace: i64, path: &str, causes: &mut 
             if !(0..=grace).contains(&seconds) {
                 let detail =
                     format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
-                causes.push(Cause::invalid(own, &Value::from(seconds), detail));
+                handler.invalid_as(seconds, detail);
             }
         }
         _ => {
-            let (port, at) = (&handler["port"], format!("{own}.port"));
-            let number = if port.is_null() { &Value::from(0) } else { port };
-            checks::port(number, &at, causes);
-            checks::port_name(port, &at, causes);
-            checks::one_of(&handler["scheme"], &format!("{own}.scheme"), &["HTTP", "HTTPS"], causes);
-            for header in items(handler, "httpHeaders") {
-                header_name(text(header, "name"), &format!("{own}.httpHeaders"), causes);
+            let port = handler.at("port");
+            if port.is_null() {
+                required_port(&port)
+            } else {
+                checks::port(&port)
+            }
+            port_name(&port);
+            handler.at("scheme").one_of(&["HTTP", "HTTPS"]);
+            for header in handler.list("httpHeaders") {
+                header_name(&handler.at("httpHeaders").with(&header["name"]));
             }
         }
     }
 }
 
-fn header_name(name: &str, path: &str, causes: &mut Vec<Cause>) {
-    if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+fn header_name(name: &Field<'_>) {
+    let text = name.as_text();
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
         let detail = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')";
-        causes.push(Cause::invalid(path, &Value::from(name), detail));
+        name.invalid_as(json!(text), detail);
     }
 }

@@ -19,15 +19,21 @@ use serde_json::{Value, json};
 use self::validate::validate;
 pub(super) use self::validate::{validate_spec, warnings};
 use super::{Strategy, checks, defaults::fill, quantity::Quantity, update::put};
-use crate::Cause;
+use crate::Field;
 
 /// Pods.
 #[derive(Debug)]
 pub(crate) struct Pod;
 
 impl Strategy for Pod {
+    /// Adds what kube-apiserver's admission plugins add to a new pod, and sets its first status.
     fn prepare_create(&self, value: &mut Value) {
-        prepare_create(value);
+        let spec = &mut value["spec"];
+        tolerate_lost_nodes(spec);
+        fill(spec, "priority", 0);
+        fill(spec, "preemptionPolicy", "PreemptLowerPriority");
+        let class = quality(spec);
+        value["status"] = json!({"phase": "Pending", "qosClass": class});
     }
 
     fn prepare_update(&self, value: &mut Value, _live: &Value) {
@@ -35,11 +41,25 @@ impl Strategy for Pod {
     }
 
     fn prepare_status(&self, value: &mut Value, live: &Value) {
-        prepare_status(value, live);
+        for key in ["deletionTimestamp", "ownerReferences"] {
+            put(&mut value["metadata"], key, live["metadata"].get(key).cloned());
+        }
+        let class = live["status"]["qosClass"].clone();
+        if class.is_string() && value["status"].is_object() {
+            value["status"]["qosClass"] = class;
+        }
+        let conditions = value.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+        for condition in conditions.into_iter().flatten() {
+            for time in ["lastProbeTime", "lastTransitionTime"] {
+                if condition.get(time).is_none() {
+                    condition[time] = Value::Null;
+                }
+            }
+        }
     }
 
-    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
-        validate(value, live)
+    fn validate(&self, object: &Field<'_>, live: Option<&Value>) {
+        validate(object, live);
     }
 
     fn warnings(&self, value: &Value) -> Vec<String> {
@@ -48,8 +68,16 @@ impl Strategy for Pod {
         all
     }
 
+    /// It is 0 if the pod never got a node or has ended.
     fn grace(&self, stored: &Value, asked: Option<i64>) -> i64 {
-        grace(stored, asked)
+        let own = &stored["spec"]["terminationGracePeriodSeconds"];
+        let period = asked.unwrap_or_else(|| own.as_i64().unwrap_or(30));
+        let unscheduled = stored["spec"]["nodeName"].as_str().is_none_or(str::is_empty);
+        let done = matches!(stored["status"]["phase"].as_str(), Some("Failed" | "Succeeded"));
+        if unscheduled || done {
+            return 0;
+        }
+        if period < 0 { 1 } else { period }
     }
 
     fn shows_deleted(&self) -> bool {
@@ -73,16 +101,6 @@ impl Strategy for Pod {
     fn metadata_validations(&self) -> usize {
         4
     }
-}
-
-/// Adds what kube-apiserver's admission plugins add to a new pod, and sets its first status.
-fn prepare_create(value: &mut Value) {
-    let spec = &mut value["spec"];
-    tolerate_lost_nodes(spec);
-    fill(spec, "priority", 0);
-    fill(spec, "preemptionPolicy", "PreemptLowerPriority");
-    let class = quality(spec);
-    value["status"] = json!({"phase": "Pending", "qosClass": class});
 }
 
 /// Adds the default tolerations: a pod stays for five minutes on a node that is not ready or unreachable.
@@ -149,43 +167,10 @@ pub(super) fn prepare_resize(value: &mut Value, live: &Value) {
     }
 }
 
-/// Restores what a status update cannot change.
-fn prepare_status(value: &mut Value, live: &Value) {
-    for key in ["deletionTimestamp", "ownerReferences"] {
-        put(&mut value["metadata"], key, live["metadata"].get(key).cloned());
-    }
-    let class = live["status"]["qosClass"].clone();
-    if class.is_string() && value["status"].is_object() {
-        value["status"]["qosClass"] = class;
-    }
-    for condition in
-        value.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten()
-    {
-        for time in ["lastProbeTime", "lastTransitionTime"] {
-            if condition.get(time).is_none() {
-                condition[time] = Value::Null;
-            }
-        }
-    }
-}
-
-/// Returns the grace period in seconds. It is 0 if the pod never got a node or has ended.
-fn grace(stored: &Value, asked: Option<i64>) -> i64 {
-    let period = match asked {
-        Some(asked) => asked,
-        None => stored["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30),
-    };
-    let unscheduled = stored["spec"]["nodeName"].as_str().is_none_or(str::is_empty);
-    let done = matches!(stored["status"]["phase"].as_str(), Some("Failed" | "Succeeded"));
-    if unscheduled || done {
-        return 0;
-    }
-    if period < 0 { 1 } else { period }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Cause, causes_of};
 
     /// With a look at each entry for each entry, each of these lists needs some thousand million looks.
     const COUNT: usize = 30_000;
@@ -232,7 +217,7 @@ mod tests {
         let constraint =
             format!("spec.topologySpreadConstraints[{}].{{topologyKey, whenUnsatisfiable}}", COUNT - 2);
         assert_eq!(
-            fields(validate_spec(&spec, "spec")),
+            fields(causes_of(&spec, "spec", validate_spec)),
             [
                 clash("volumeMounts[7].name", "m7", "in volumeDevices"),
                 clash("volumeMounts[9].mountPath", "/m9", "as a path in volumeDevices"),
@@ -252,9 +237,9 @@ mod tests {
             "containers": entries(container), "tolerations": entries(toleration),
         }});
         let mut value = live.clone();
-        assert_eq!(fields(validate(&value, Some(&live))), []);
+        assert_eq!(fields(causes_of(&value, "", |pod| validate(pod, Some(&live)))), []);
         value["spec"]["tolerations"][COUNT - 1]["key"] = "other".into();
-        let found = fields(validate(&value, Some(&live)));
+        let found = fields(causes_of(&value, "", |pod| validate(pod, Some(&live))));
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].0, "spec.tolerations");
         value["spec"]["containers"][COUNT - 1]["resources"] = json!({"limits": {"cpu": "2"}});

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{security, spreading};
 use crate::{
-    Cause,
-    checks::{ip, items, name, one_of, qualified, selector, text},
+    Field,
+    checks::{NOT_AN_IP, ip, qualified, requirement, requirement_key, selector},
     names::{self, NameRule},
 };
 
 /// Validates the parts of a pod's spec that concern more than its containers.
-pub(super) fn validate(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
+pub(super) fn validate(spec: &Field<'_>) {
     for (key, rule) in [
         ("serviceAccountName", NameRule::Subdomain),
         ("nodeName", NameRule::Subdomain),
@@ -21,296 +21,210 @@ pub(super) fn validate(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
         ("priorityClassName", NameRule::Subdomain),
         ("runtimeClassName", NameRule::Subdomain),
     ] {
-        if !text(spec, key).is_empty() {
-            name(rule, &spec[key], &format!("{path}.{key}"), causes);
-        }
+        spec.at(key).optional_name(rule);
     }
-    tolerations(items(spec, "tolerations"), &format!("{path}.tolerations"), causes);
-    affinity(&spec["affinity"], &format!("{path}.affinity"), causes);
-    spreading::validate(spec, path, causes);
-    security::of_pod(spec, path, causes);
-    dns(spec, path, causes);
-    for (index, gate) in items(spec, "readinessGates").iter().enumerate() {
-        let own = format!("{path}.readinessGates[{index}].conditionType");
-        qualified(text(gate, "conditionType"), &own, causes);
+    spec.items("tolerations").for_each(|toleration| validate_toleration(&toleration));
+    affinity(&spec.at("affinity"));
+    spreading::validate(spec);
+    security::of_pod(spec);
+    dns(spec);
+    for gate in spec.items("readinessGates") {
+        qualified(&gate.at("conditionType"), gate.text("conditionType"));
     }
     let mut seen = BTreeSet::new();
-    for (index, gate) in items(spec, "schedulingGates").iter().enumerate() {
-        let own = format!("{path}.schedulingGates[{index}]");
-        qualified(text(gate, "name"), &own, causes);
-        if !seen.insert(text(gate, "name")) {
-            causes.push(Cause::duplicate(own, &gate["name"]));
+    for gate in spec.items("schedulingGates") {
+        let name = gate.text("name");
+        qualified(&gate, name);
+        if !seen.insert(name) {
+            gate.with(&gate["name"]).duplicate();
         }
     }
-    for (index, alias) in items(spec, "hostAliases").iter().enumerate() {
-        let own = format!("{path}.hostAliases[{index}]");
-        address(&Value::from(text(alias, "ip")), &format!("{own}.ip"), causes);
-        for (position, host) in items(alias, "hostnames").iter().enumerate() {
-            name(NameRule::Subdomain, host, &format!("{own}.hostnames[{position}]"), causes);
-        }
+    for alias in spec.items("hostAliases") {
+        address(&alias.text_at("ip"));
+        alias.items("hostnames").for_each(|host| host.name(NameRule::Subdomain));
     }
-    claims(items(spec, "resourceClaims"), &format!("{path}.resourceClaims"), causes);
-    if spec["os"].is_object() {
-        match text(&spec["os"], "name") {
-            "" => causes.push(Cause::required(format!("{path}.os.name"), "")),
-            "linux" | "windows" => {}
-            _ => causes.push(Cause::unsupported(
-                format!("{path}.os"),
-                &spec["os"]["name"],
-                &["linux", "windows"],
-            )),
+    claims(spec);
+    let system = spec.at("os.name");
+    if spec["os"].is_object() && !matches!(system.as_text(), "linux" | "windows") {
+        if system.as_text().is_empty() {
+            system.required("");
+        } else {
+            spec.at("os").with(&system).unsupported(&["linux", "windows"]);
         }
     }
 }
 
-fn address(value: &Value, path: &str, causes: &mut Vec<Cause>) {
-    if ip(value.as_str().unwrap_or_default()).is_none() {
-        causes.push(Cause::invalid(
-            path,
-            value,
-            "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
-        ));
+fn address(address: &Field<'_>) {
+    if ip(address.as_text()).is_none() {
+        address.invalid(NOT_AN_IP);
     }
 }
 
-fn tolerations(tolerations: &[Value], path: &str, causes: &mut Vec<Cause>) {
-    for (index, toleration) in tolerations.iter().enumerate() {
-        let own = format!("{path}[{index}]");
-        let (key, operator) = (text(toleration, "key"), text(toleration, "operator"));
-        let mut wrong = |field: &str, value: &Value, detail: &str| {
-            causes.push(Cause::invalid(format!("{own}.{field}"), value, detail));
-        };
-        if !key.is_empty() {
-            if let Some(problem) = names::qualified_name_problem(key) {
-                wrong("key", &toleration["key"], &problem);
-            }
-        } else if operator != "Exists" {
-            wrong(
-                "operator",
-                &Value::from(operator),
+fn validate_toleration(toleration: &Field<'_>) {
+    let (key, operator) = (toleration.at("key"), toleration.text_at("operator"));
+    let (effect, value) = (toleration.text_at("effect"), toleration.text("value"));
+    // kube-apiserver names the operator in errors about the value.
+    let wrong_value = |detail: &str| operator.with(&toleration["value"]).invalid(detail);
+    if key.as_text().is_empty() {
+        if operator.as_text() != "Exists" {
+            operator.invalid(
                 "operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
             );
         }
-        let effect = text(toleration, "effect");
-        if toleration["tolerationSeconds"].is_number() && effect != "NoExecute" {
-            wrong(
-                "effect",
-                &Value::from(effect),
-                "effect must be 'NoExecute' when `tolerationSeconds` is set",
-            );
-        }
-        let value = text(toleration, "value");
-        match operator {
-            "" | "Equal" => {
-                if let Some(problem) = names::label_value_problem(value) {
-                    wrong("operator", &toleration["value"], &problem);
-                }
+    } else if let Some(problem) = names::qualified_name_problem(key.as_text()) {
+        key.invalid(problem);
+    }
+    if toleration["tolerationSeconds"].is_number() && effect.as_text() != "NoExecute" {
+        effect.invalid("effect must be 'NoExecute' when `tolerationSeconds` is set");
+    }
+    match operator.as_text() {
+        "" | "Equal" => {
+            if let Some(problem) = names::label_value_problem(value) {
+                wrong_value(&problem);
             }
-            "Exists" => {
-                if !value.is_empty() {
-                    wrong(
-                        "operator",
-                        &toleration["value"],
-                        "value must be empty when `operator` is 'Exists'",
-                    );
-                }
-            }
-            _ => causes.push(Cause::unsupported(
-                format!("{own}.operator"),
-                &toleration["operator"],
-                &["Equal", "Exists"],
-            )),
         }
-        if !effect.is_empty() {
-            one_of(
-                &toleration["effect"],
-                &format!("{own}.effect"),
-                &["NoSchedule", "PreferNoSchedule", "NoExecute"],
-                causes,
-            );
-        }
+        "Exists" if !value.is_empty() => wrong_value("value must be empty when `operator` is 'Exists'"),
+        "Exists" => {}
+        _ => operator.unsupported(&["Equal", "Exists"]),
+    }
+    if !effect.as_text().is_empty() {
+        effect.one_of(&["NoSchedule", "PreferNoSchedule", "NoExecute"]);
     }
 }
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-fn affinity(affinity: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let (node, own) = (&affinity["nodeAffinity"], format!("{path}.nodeAffinity"));
+fn affinity(affinity: &Field<'_>) {
+    let node = affinity.at("nodeAffinity");
     if node[REQUIRED].is_object() {
-        let own = format!("{own}.{REQUIRED}.nodeSelectorTerms");
-        let terms = items(&node[REQUIRED], "nodeSelectorTerms");
-        if terms.is_empty() {
-            causes.push(Cause::required(own.as_str(), "must have at least one node selector term"));
+        let required = node.at(REQUIRED);
+        if required.list("nodeSelectorTerms").is_empty() {
+            required.at("nodeSelectorTerms").required("must have at least one node selector term");
         }
-        for (index, term) in terms.iter().enumerate() {
-            node_term(term, &format!("{own}[{index}]"), causes);
-        }
+        required.items("nodeSelectorTerms").for_each(|term| node_term(&term));
     }
-    for (index, preferred) in items(node, PREFERRED).iter().enumerate() {
-        let own = format!("{own}.{PREFERRED}[{index}]");
-        weight(preferred, &own, causes);
-        node_term(&preferred["preference"], &format!("{own}.preference"), causes);
+    for preferred in node.items(PREFERRED) {
+        weight(&preferred);
+        node_term(&preferred.at("preference"));
     }
-    for kind in ["podAffinity", "podAntiAffinity"] {
-        let own = format!("{path}.{kind}");
-        for (index, term) in items(&affinity[kind], REQUIRED).iter().enumerate() {
-            pod_term(term, &format!("{own}.{REQUIRED}[{index}]"), causes);
-        }
-        for (index, preferred) in items(&affinity[kind], PREFERRED).iter().enumerate() {
-            let own = format!("{own}.{PREFERRED}[{index}]");
-            weight(preferred, &own, causes);
-            pod_term(&preferred["podAffinityTerm"], &format!("{own}.podAffinityTerm"), causes);
+    for kind in ["podAffinity", "podAntiAffinity"].map(|kind| affinity.at(kind)) {
+        kind.items(REQUIRED).for_each(|term| pod_term(&term));
+        for preferred in kind.items(PREFERRED) {
+            weight(&preferred);
+            pod_term(&preferred.at("podAffinityTerm"));
         }
     }
 }
 
-fn weight(preferred: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn weight(preferred: &Field<'_>) {
     let weight = preferred["weight"].as_i64().unwrap_or(0);
     if !(1..=100).contains(&weight) {
-        causes.push(Cause::invalid(format!("{path}.weight"), &json!(weight), "must be in the range 1-100"));
+        preferred.at("weight").invalid_as(weight, "must be in the range 1-100");
     }
 }
 
-fn node_term(term: &Value, path: &str, causes: &mut Vec<Cause>) {
-    for (index, expression) in items(term, "matchExpressions").iter().enumerate() {
-        let own = format!("{path}.matchExpressions[{index}]");
-        let values = items(expression, "values");
-        match text(expression, "operator") {
-            "In" | "NotIn" if values.is_empty() => causes.push(Cause::required(
-                format!("{own}.values"),
-                "must be specified when `operator` is 'In' or 'NotIn'",
-            )),
-            "Exists" | "DoesNotExist" if !values.is_empty() => causes.push(Cause::forbidden(
-                format!("{own}.values"),
-                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
-            )),
-            "Gt" | "Lt" if values.len() != 1 => causes.push(Cause::required(
-                format!("{own}.values"),
-                "must be specified single value when `operator` is 'Lt' or 'Gt'",
-            )),
-            "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-            operator => causes.push(Cause::invalid(
-                format!("{own}.operator"),
-                &Value::from(operator),
-                "not a valid selector operator",
-            )),
-        }
-        if let Some(problem) = names::qualified_name_problem(text(expression, "key")) {
-            causes.push(Cause::invalid(format!("{own}.key"), &Value::from(text(expression, "key")), problem));
-        }
-    }
-    for (index, field) in items(term, "matchFields").iter().enumerate() {
-        let own = format!("{path}.matchFields[{index}]");
-        let values = items(field, "values");
-        if !matches!(text(field, "operator"), "In" | "NotIn") {
-            let detail = "not a valid selector operator";
-            causes.push(Cause::invalid(format!("{own}.operator"), &field["operator"], detail));
-        } else if values.len() != 1 {
-            let detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
-            causes.push(Cause::required(format!("{own}.values"), detail));
-        }
-        if field["key"] != "metadata.name" {
-            let detail = "not a valid field selector key";
-            causes.push(Cause::invalid(format!("{own}.key"), &field["key"], detail));
+fn node_term(term: &Field<'_>) {
+    for expression in term.items("matchExpressions") {
+        if !matches!(expression.text("operator"), "Gt" | "Lt") {
+            requirement(&expression);
             continue;
         }
-        for (position, value) in values.iter().enumerate() {
-            name(NameRule::Subdomain, value, &format!("{own}.values[{position}]"), causes);
+        if expression.list("values").len() != 1 {
+            let detail = "must be specified single value when `operator` is 'Lt' or 'Gt'";
+            expression.at("values").required(detail);
+        }
+        requirement_key(&expression);
+    }
+    for field in term.items("matchFields") {
+        if !matches!(field.text("operator"), "In" | "NotIn") {
+            field.at("operator").invalid("not a valid selector operator");
+        } else if field.list("values").len() != 1 {
+            let detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
+            field.at("values").required(detail);
+        }
+        if field["key"] == "metadata.name" {
+            field.items("values").for_each(|value| value.name(NameRule::Subdomain));
+        } else {
+            field.at("key").invalid("not a valid field selector key");
         }
     }
 }
 
-fn pod_term(term: &Value, path: &str, causes: &mut Vec<Cause>) {
-    selector(&term["labelSelector"], &format!("{path}.labelSelector"), causes);
-    selector(&term["namespaceSelector"], &format!("{path}.namespaceSelector"), causes);
-    for namespace in items(term, "namespaces") {
-        name(NameRule::Label, namespace, &format!("{path}.namespace"), causes);
-    }
-    for field in ["matchLabelKeys", "mismatchLabelKeys"] {
-        spreading::label_keys(term, field, path, causes);
-    }
-    let (key, own) = (text(term, "topologyKey"), format!("{path}.topologyKey"));
-    if key.is_empty() {
-        causes.push(Cause::required(own.as_str(), "can not be empty"));
-    }
-    qualified(key, &own, causes);
+fn pod_term(term: &Field<'_>) {
+    selector(&term.at("labelSelector"));
+    selector(&term.at("namespaceSelector"));
+    let namespace = term.at("namespace");
+    term.list("namespaces").iter().for_each(|name| namespace.with(name).name(NameRule::Label));
+    spreading::label_keys(term, "matchLabelKeys");
+    spreading::label_keys(term, "mismatchLabelKeys");
+    let key = term.at("topologyKey");
+    key.not_empty("can not be empty");
+    qualified(&key, key.as_text());
 }
 
 const MAX_NAMESERVERS: usize = 3;
 const MAX_SEARCHES: usize = 32;
 const MAX_SEARCH_LENGTH: usize = 2048;
 
-fn dns(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let (config, own) = (&spec["dnsConfig"], format!("{path}.dnsConfig"));
-    let servers = items(config, "nameservers");
+fn dns(spec: &Field<'_>) {
+    let config = spec.at("dnsConfig");
+    let servers = config.at("nameservers");
+    let count = config.list("nameservers").len();
     if spec["dnsPolicy"] == "None" {
         if !config.is_object() {
-            let detail = "must provide `dnsConfig` when `dnsPolicy` is None";
-            causes.push(Cause::required(own, detail));
+            config.required("must provide `dnsConfig` when `dnsPolicy` is None");
             return;
         }
-        if servers.is_empty() {
-            let detail = "must provide at least one DNS nameserver when `dnsPolicy` is None";
-            causes.push(Cause::required(format!("{own}.nameservers"), detail));
+        if count == 0 {
+            servers.required("must provide at least one DNS nameserver when `dnsPolicy` is None");
         }
     }
-    if servers.len() > MAX_NAMESERVERS {
-        let detail = format!("must not have more than {MAX_NAMESERVERS} nameservers");
-        causes.push(Cause::invalid(format!("{own}.nameservers"), &config["nameservers"], detail));
+    if count > MAX_NAMESERVERS {
+        servers.invalid(format!("must not have more than {MAX_NAMESERVERS} nameservers"));
     }
-    for (index, server) in servers.iter().enumerate() {
-        address(server, &format!("{own}.nameservers[{index}]"), causes);
-    }
-    searches(&config["searches"], items(config, "searches"), &format!("{own}.searches"), causes);
-    for (index, option) in items(config, "options").iter().enumerate() {
-        if text(option, "name").is_empty() {
-            causes.push(Cause::required(format!("{own}.options[{index}]"), "must not be empty"));
-        }
+    config.items("nameservers").for_each(|server| address(&server));
+    searches(&config);
+    for option in config.items("options").filter(|option| option.text("name").is_empty()) {
+        option.required("must not be empty");
     }
 }
 
-fn searches(all: &Value, domains: &[Value], path: &str, causes: &mut Vec<Cause>) {
+fn searches(config: &Field<'_>) {
+    let (all, domains) = (config.at("searches"), config.list("searches"));
     if domains.len() > MAX_SEARCHES {
-        let detail = format!("must not have more than {MAX_SEARCHES} search paths");
-        causes.push(Cause::invalid(path, all, detail));
+        all.invalid(format!("must not have more than {MAX_SEARCHES} search paths"));
     }
     let length: usize = domains.iter().map(|domain| domain.as_str().map_or(0, str::len) + 1).sum();
     if length > MAX_SEARCH_LENGTH + 1 {
-        let detail = format!(
+        all.invalid(format!(
             "must not have more than {MAX_SEARCH_LENGTH} characters (including spaces) in the search list"
-        );
-        causes.push(Cause::invalid(path, all, detail));
+        ));
     }
-    for (index, domain) in domains.iter().enumerate() {
-        let text = domain.as_str().unwrap_or_default();
-        // The root has a name without labels.
-        if text != "." {
-            let shown = Value::from(text.strip_suffix('.').unwrap_or(text));
-            name(NameRule::SearchDomain, &shown, &format!("{path}[{index}]"), causes);
-        }
+    // The root has a name without labels.
+    for domain in config.items("searches").filter(|domain| domain.as_text() != ".") {
+        let text = domain.as_text();
+        let shown = Value::from(text.strip_suffix('.').unwrap_or(text));
+        domain.with(&shown).name(NameRule::SearchDomain);
     }
 }
 
-fn claims(claims: &[Value], path: &str, causes: &mut Vec<Cause>) {
+fn claims(spec: &Field<'_>) {
     let mut seen = BTreeSet::new();
-    for (index, claim) in claims.iter().enumerate() {
-        let own = format!("{path}[{index}].name");
-        if !seen.insert(text(claim, "name")) {
-            causes.push(Cause::duplicate(own.as_str(), &claim["name"]));
+    for claim in spec.items("resourceClaims") {
+        if !seen.insert(claim.text("name")) {
+            claim.at("name").duplicate();
         }
-        name(NameRule::Label, &Value::from(text(claim, "name")), &own, causes);
-        for field in ["resourceClaimName", "resourceClaimTemplateName"] {
-            if claim[field].is_string() {
-                name(NameRule::Subdomain, &claim[field], &format!("{path}[{index}].{field}"), causes);
-            }
+        claim.text_at("name").name(NameRule::Label);
+        let sources = ["resourceClaimName", "resourceClaimTemplateName"].map(|field| claim.at(field));
+        for source in sources.iter().filter(|source| source.is_string()) {
+            source.name(NameRule::Subdomain);
         }
-        let given = (claim["resourceClaimName"].is_string(), claim["resourceClaimTemplateName"].is_string());
-        let detail = match given {
-            (true, true) => {
+        let detail = match sources.map(|source| source.is_string()) {
+            [true, true] => {
                 "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
             }
-            (false, false) => "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
+            [false, false] => "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
             _ => continue,
         };
         // The error shows the value in Go's field order.
@@ -318,6 +232,6 @@ fn claims(claims: &[Value], path: &str, causes: &mut Vec<Cause>) {
             "{{\"Name\":{},\"ResourceClaimName\":{},\"ResourceClaimTemplateName\":{}}}",
             claim["name"], claim["resourceClaimName"], claim["resourceClaimTemplateName"]
         );
-        causes.push(Cause::invalid_as(format!("{path}[{index}]"), shown, detail));
+        claim.invalid_as(shown, detail);
     }
 }

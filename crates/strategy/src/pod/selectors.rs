@@ -1,11 +1,6 @@
 //! Validation of references to fields of the pod and to resources of its containers.
 
-use serde_json::Value;
-
-use crate::{
-    Cause,
-    checks::{qualified, text},
-};
+use crate::{Field, checks::qualified};
 
 /// The fields that environment variables can have, apart from labels and annotations.
 pub(super) const ENVIRONMENT_FIELDS: [&str; 9] = [
@@ -37,16 +32,14 @@ const BYTE_DIVISORS: &[&str] =
     &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
 
 /// Validates a reference to a field of the pod. `known` are the fields that the place can have.
-pub(super) fn field(reference: &Value, path: &str, known: &[&str], causes: &mut Vec<Cause>) {
-    let (field, own) = (text(reference, "fieldPath"), format!("{path}.fieldPath"));
+pub(super) fn field(reference: &Field<'_>, known: &[&str]) {
+    let place = reference.at("fieldPath");
+    let field = place.as_text();
     if field.is_empty() {
-        causes.push(Cause::required(own, ""));
+        place.required("");
         return;
     }
-    let mut refuse = |why: String| {
-        let detail = format!("error converting fieldPath: {why}");
-        causes.push(Cause::invalid(own.as_str(), &reference["fieldPath"], detail));
-    };
+    let refuse = |why: String| place.invalid(format!("error converting fieldPath: {why}"));
     let version = reference["apiVersion"].as_str().unwrap_or("v1");
     if version != "v1" {
         refuse(format!("unsupported pod version: {version}"));
@@ -56,8 +49,8 @@ pub(super) fn field(reference: &Value, path: &str, known: &[&str], causes: &mut 
         && let Some(key) = rest.strip_suffix("']")
     {
         match map {
-            "metadata.labels" => qualified(key, path, causes),
-            "metadata.annotations" => qualified(&key.to_lowercase(), path, causes),
+            "metadata.labels" => qualified(reference, key),
+            "metadata.annotations" => qualified(reference, &key.to_lowercase()),
             _ => refuse(format!("field label does not support subscript: {field}")),
         }
         return;
@@ -67,21 +60,22 @@ pub(super) fn field(reference: &Value, path: &str, known: &[&str], causes: &mut 
     if !is_named {
         refuse(format!("field label not supported: {field}"));
     } else if !known.contains(&field) {
-        causes.push(Cause::unsupported(own, &reference["fieldPath"], known));
+        place.unsupported(known);
     }
 }
 
 /// Validates a reference to a resource of a container. Only a file must name the container.
-pub(super) fn resource(reference: &Value, path: &str, is_file: bool, causes: &mut Vec<Cause>) {
-    let resource = text(reference, "resource");
+pub(super) fn resource(reference: &Field<'_>, is_file: bool) {
+    let place = reference.at("resource");
+    let resource = place.as_text();
     let is_huge =
         ["limits.hugepages-", "requests.hugepages-"].iter().any(|start| resource.starts_with(start));
-    if is_file && text(reference, "containerName").is_empty() {
-        causes.push(Cause::required(format!("{path}.containerName"), ""));
+    if is_file && reference.text("containerName").is_empty() {
+        reference.at("containerName").required("");
     } else if resource.is_empty() {
-        causes.push(Cause::required(format!("{path}.resource"), ""));
+        place.required("");
     } else if !RESOURCES.contains(&resource) && !is_huge {
-        causes.push(Cause::unsupported(format!("{path}.resource"), &reference["resource"], &RESOURCES));
+        place.unsupported(&RESOURCES);
     }
     let (divisors, kind) = match resource.split_once('.').map(|(_, name)| name) {
         Some("cpu") => (CPU_DIVISORS, "cpu"),
@@ -90,10 +84,10 @@ pub(super) fn resource(reference: &Value, path: &str, is_file: bool, causes: &mu
         _ if is_huge => (BYTE_DIVISORS, "hugepages"),
         _ => return,
     };
-    let divisor = text(reference, "divisor");
+    let divisor = reference.text("divisor");
     if !matches!(divisor, "" | "0") && !divisors.contains(&divisor) {
         let shown = if kind == "cpu" { divisors.join(" and ") } else { divisors.join(", ") };
         let detail = format!("only divisor's values {shown} are supported with the {kind} resource");
-        causes.push(Cause::invalid(format!("{path}.divisor"), &reference["resource"], detail));
+        reference.at("divisor").with(place.value).invalid(detail);
     }
 }

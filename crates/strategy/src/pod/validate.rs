@@ -5,59 +5,52 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use serde_json::Value;
 
 use super::{environment, handlers, mounts, placement, resources, security, volumes};
-use crate::{
-    Cause, checks,
-    names::{self, NameRule},
-    quantity::Quantity,
-};
+use crate::{Field, checks, names::NameRule, quantity::Quantity};
 
-/// Returns all validation errors of a Pod.
-pub(crate) fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
-    let mut causes = validate_spec(&value["spec"], "spec");
-    if live.is_none() && value["spec"]["ephemeralContainers"].as_array().is_some_and(|list| !list.is_empty())
-    {
-        causes.push(Cause::forbidden("spec.ephemeralContainers", "cannot be set on create"));
-    }
-    if let Some(live) = live {
-        if let Some(cause) = other_containers(value, live) {
-            causes.push(cause);
-            return causes;
+/// Reports all validation errors of a Pod.
+pub(crate) fn validate(pod: &Field<'_>, live: Option<&Value>) {
+    let spec = pod.at("spec");
+    validate_spec(&spec);
+    let Some(live) = live else {
+        if !spec.list("ephemeralContainers").is_empty() {
+            spec.at("ephemeralContainers").forbidden("cannot be set on create");
         }
-        // an update validates images twice, and reports each error twice
-        let images: Vec<Cause> =
-            causes.iter().filter(|cause| cause.field.ends_with("].image")).cloned().collect();
-        causes.extend(images);
-        causes.extend(changes(value, live));
-        causes.extend(fewer_tolerations(value, live));
+        return;
+    };
+    let count = |spec: &Value, list: &str| spec[list].as_array().map_or(0, Vec::len);
+    let differs = |list: &&str| count(&spec, list) != count(&live["spec"], list);
+    if let Some(list) = ["containers", "initContainers"].into_iter().find(differs) {
+        spec.at(list).forbidden(format!("pod updates may not add or remove {list}"));
+        return;
     }
-    causes
-}
-
-/// Refuses an update that adds or removes containers.
-fn other_containers(value: &Value, live: &Value) -> Option<Cause> {
-    let count = |object: &Value, list: &str| object["spec"][list].as_array().map_or(0, Vec::len);
-    let list =
-        ["containers", "initContainers"].into_iter().find(|list| count(value, list) != count(live, list))?;
-    Some(Cause::forbidden(format!("spec.{list}"), format!("pod updates may not add or remove {list}")))
+    // an update validates images twice, and reports each error twice
+    let mut images = pod.causes().clone();
+    images.retain(|cause| cause.field.ends_with("].image"));
+    pod.causes().extend(images);
+    changes(&spec, &live["spec"]);
+    fewer_tolerations(&spec, &live["spec"]);
 }
 
 /// Refuses an update that removes tolerations. An update may add tolerations and change their seconds.
-fn fewer_tolerations(value: &Value, live: &Value) -> Option<Cause> {
-    let bare = |object: &Value| -> Vec<Value> {
-        let mut all = object["spec"]["tolerations"].as_array().cloned().unwrap_or_default();
+fn fewer_tolerations(spec: &Field<'_>, live: &Value) {
+    let bare = |spec: &Value| -> Vec<Value> {
+        let mut all = spec["tolerations"].as_array().cloned().unwrap_or_default();
         for toleration in all.iter_mut().filter_map(Value::as_object_mut) {
             toleration.remove("tolerationSeconds");
         }
         all
     };
-    let now: HashSet<Value> = bare(value).into_iter().collect();
-    let detail = "existing toleration can not be modified except its tolerationSeconds";
-    (!bare(live).iter().all(|toleration| now.contains(toleration)))
-        .then(|| Cause::forbidden("spec.tolerations", detail))
+    let now: HashSet<Value> = bare(spec).into_iter().collect();
+    if !bare(live).iter().all(|toleration| now.contains(toleration)) {
+        let detail = "existing toleration can not be modified except its tolerationSeconds";
+        spec.at("tolerations").forbidden(detail);
+    }
 }
 
 /// Refuses an update that changes the spec of a pod, except for images, tolerations, deadlines and a few other fields.
-fn changes(value: &Value, live: &Value) -> Vec<Cause> {
+fn changes(new: &Field<'_>, live: &Value) {
+    let ends_at_once = new["terminationGracePeriodSeconds"] == 1
+        && live["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0);
     let strip = |spec: &Value| {
         let mut spec = spec.clone();
         for list in ["containers", "initContainers"] {
@@ -65,178 +58,133 @@ fn changes(value: &Value, live: &Value) -> Vec<Cause> {
                 container["image"] = Value::Null;
             }
         }
-        for key in ["activeDeadlineSeconds", "tolerations", "nodeName"] {
+        for key in
+            ["activeDeadlineSeconds", "tolerations", "nodeName", "ephemeralContainers", "schedulingGates"]
+        {
             spec[key] = Value::Null;
         }
-        if value["spec"]["terminationGracePeriodSeconds"] == 1
-            && live["spec"]["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0)
-        {
+        if ends_at_once {
             spec["terminationGracePeriodSeconds"] = Value::Null;
         }
-        spec["ephemeralContainers"] = Value::Null;
-        spec["schedulingGates"] = Value::Null;
         spec
     };
-    let same_node = value["spec"]["nodeName"] == live["spec"]["nodeName"];
-    if same_node && strip(&value["spec"]) == strip(&live["spec"]) {
-        return Vec::new();
+    if new["nodeName"] != live["nodeName"] || strip(new) != strip(live) {
+        new.forbidden("pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)");
     }
-    vec![Cause::forbidden(
-        "spec",
-        "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
-    )]
 }
 
-/// Returns all validation errors of the spec of a Pod or of a template.
-pub(crate) fn validate_spec(spec: &Value, path: &str) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let volumes = volumes::validate(spec, path, &mut causes);
+/// Reports all validation errors of the spec of a Pod or of a template.
+pub(crate) fn validate_spec(spec: &Field<'_>) {
+    let volumes = volumes::validate(spec);
     let claims: BTreeSet<&str> =
-        spec["resourceClaims"].as_array().into_iter().flatten().filter_map(|c| c["name"].as_str()).collect();
-    if spec["containers"].as_array().is_none_or(Vec::is_empty) {
-        causes.push(Cause::required(format!("{path}.containers"), ""));
+        spec.list("resourceClaims").iter().filter_map(|claim| claim["name"].as_str()).collect();
+    if spec.list("containers").is_empty() {
+        spec.at("containers").required("");
     }
     let (mut seen, mut hosts) = (BTreeSet::new(), BTreeSet::new());
     let grace = spec["terminationGracePeriodSeconds"].as_i64().unwrap_or(30);
     for list in ["containers", "initContainers"] {
-        for (index, container) in spec[list].as_array().into_iter().flatten().enumerate() {
-            let at = format!("{path}.{list}[{index}]");
-            check_name(&container["name"], &format!("{at}.name"), &mut seen, &mut causes);
-            validate_container(container, &at, &volumes, &claims, &mut causes);
-            resources::resize(container, &spec["restartPolicy"], &at, &mut causes);
-            security::unmasked(container, spec, &at, &mut causes);
+        for container in spec.items(list) {
+            check_name(&container.at("name"), &mut seen);
+            validate_container(&container, &volumes, &claims);
+            resources::resize(&container, &spec["restartPolicy"]);
+            security::unmasked(&container, spec);
             if list == "initContainers" {
                 // Init containers run one after the other.
                 hosts.clear();
             }
-            ports(container, &at, &mut hosts, &mut causes);
+            ports(&container, &mut hosts);
             if list == "initContainers" && container["restartPolicy"] != "Always" {
-                once_only(container, &at, &mut causes);
+                once_only(&container);
             } else {
-                handlers::validate(container, grace, &at, &mut causes);
+                handlers::validate(&container, grace);
             }
             if spec["hostNetwork"] == true {
-                same_ports(container, &at, &mut causes);
+                same_ports(&container);
             }
         }
     }
-    check_choice(spec, path, "restartPolicy", &["Always", "OnFailure", "Never"], &mut causes);
-    let policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
-    check_choice(spec, path, "dnsPolicy", &policies, &mut causes);
-    check_choice(spec, path, "preemptionPolicy", &["PreemptLowerPriority", "Never"], &mut causes);
-    let seconds = &spec["activeDeadlineSeconds"];
+    spec.at("restartPolicy").one_of(&["Always", "OnFailure", "Never"]);
+    spec.at("dnsPolicy").one_of(&["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]);
+    spec.at("preemptionPolicy").one_of(&["PreemptLowerPriority", "Never"]);
+    let seconds = spec.at("activeDeadlineSeconds");
     if seconds.as_i64().is_some_and(|seconds| !(1..=i64::from(i32::MAX)).contains(&seconds)) {
-        let detail = "must be between 1 and 2147483647, inclusive";
-        causes.push(Cause::invalid(format!("{path}.activeDeadlineSeconds"), seconds, detail));
+        seconds.invalid("must be between 1 and 2147483647, inclusive");
     }
-    checks::labels(&spec["nodeSelector"], &format!("{path}.nodeSelector"), &mut causes);
-    placement::validate(spec, path, &mut causes);
-    resources::of_pod(spec, path, &mut causes);
-    causes
+    checks::labels(&spec.at("nodeSelector"));
+    placement::validate(spec);
+    resources::of_pod(spec);
 }
 
 /// Refuses fields that an init container cannot have if it runs to completion before others start.
-fn once_only(container: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn once_only(container: &Field<'_>) {
     for key in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
         if container[key].is_object() {
-            let detail = "may not be set for init containers without restartPolicy=Always";
-            causes.push(Cause::forbidden(format!("{path}.{key}"), detail));
+            container.at(key).forbidden("may not be set for init containers without restartPolicy=Always");
         }
     }
 }
 
 /// Refuses a container port that differs from its host port when the pod uses the host's network.
-fn same_ports(container: &Value, path: &str, causes: &mut Vec<Cause>) {
-    for (index, port) in container["ports"].as_array().into_iter().flatten().enumerate() {
+fn same_ports(container: &Field<'_>) {
+    for port in container.items("ports") {
         if port["hostPort"].as_i64().is_some_and(|host| host != 0 && port["containerPort"] != host) {
-            causes.push(Cause::invalid(
-                format!("{path}.ports[{index}].hostPort"),
-                &port["hostPort"],
-                "must match `containerPort` when `hostNetwork` is true",
-            ));
+            port.at("hostPort").invalid("must match `containerPort` when `hostNetwork` is true");
         }
     }
 }
 
-fn check_choice(object: &Value, path: &str, key: &str, known: &[&str], causes: &mut Vec<Cause>) {
-    checks::one_of(&object[key], &format!("{path}.{key}"), known, causes);
-}
-
-fn check_name<'a>(name: &'a Value, path: &str, seen: &mut BTreeSet<&'a str>, causes: &mut Vec<Cause>) {
-    let text = name.as_str().unwrap_or_default();
-    if text.is_empty() {
-        causes.push(Cause::required(path, ""));
-        return;
-    }
-    let problems = names::problems(NameRule::Label, text);
-    for problem in &problems {
-        causes.push(Cause::invalid(path, name, problem));
-    }
-    if problems.is_empty() && !seen.insert(text) {
-        causes.push(Cause::duplicate(path, name));
+fn check_name<'v>(name: &Field<'v>, seen: &mut BTreeSet<&'v str>) {
+    let before = name.count();
+    name.required_name(NameRule::Label);
+    if name.count() == before && !seen.insert(name.as_text()) {
+        name.duplicate();
     }
 }
 
-fn validate_container(
-    container: &Value,
-    path: &str,
-    volumes: &mounts::Volumes<'_>,
-    claims: &BTreeSet<&str>,
-    causes: &mut Vec<Cause>,
-) {
-    let image = container["image"].as_str().unwrap_or_default();
-    if image.is_empty() {
-        causes.push(Cause::required(format!("{path}.image"), ""));
-    } else if image.trim() != image {
-        causes.push(Cause::invalid(
-            format!("{path}.image"),
-            &container["image"],
-            "must not have leading or trailing whitespace",
-        ));
+fn validate_container(container: &Field<'_>, volumes: &mounts::Volumes<'_>, claims: &BTreeSet<&str>) {
+    let image = container.at("image");
+    image.not_empty("");
+    if image.as_text().trim() != image.as_text() {
+        image.invalid("must not have leading or trailing whitespace");
     }
-    for (index, port) in container["ports"].as_array().into_iter().flatten().enumerate() {
-        let number = port["containerPort"].as_i64().unwrap_or(0);
-        if number == 0 {
-            causes.push(Cause::required(format!("{path}.ports[{index}].containerPort"), ""));
-        } else if !(1..=65535).contains(&number) {
-            causes.push(Cause::invalid(
-                format!("{path}.ports[{index}].containerPort"),
-                &Value::from(number),
-                "must be between 1 and 65535, inclusive",
-            ));
+    for port in container.items("ports") {
+        let number = port.at("containerPort");
+        if number.as_i64().unwrap_or(0) == 0 {
+            number.required("");
+        } else {
+            checks::port(&number);
         }
-        check_choice(port, &format!("{path}.ports[{index}]"), "protocol", &["SCTP", "TCP", "UDP"], causes);
+        port.at("protocol").one_of(&["SCTP", "TCP", "UDP"]);
     }
-    environment::validate(container, path, causes);
-    mounts::validate(container, volumes, path, causes);
-    security::of_container(container, path, causes);
-    let policies = ["File", "FallbackToLogsOnError"];
-    check_choice(container, path, "terminationMessagePolicy", &policies, causes);
-    check_choice(container, path, "imagePullPolicy", &["Always", "IfNotPresent", "Never"], causes);
-    resources::of_container(&container["resources"], claims, &format!("{path}.resources"), causes);
+    environment::validate(container);
+    mounts::validate(container, volumes);
+    security::of_container(container);
+    container.at("terminationMessagePolicy").one_of(&["File", "FallbackToLogsOnError"]);
+    container.at("imagePullPolicy").one_of(&["Always", "IfNotPresent", "Never"]);
+    resources::of_container(&container.at("resources"), claims);
 }
 
 /// Validates port names, which must be unique within a container, and host ports, which must not be among `hosts`.
-fn ports(container: &Value, path: &str, hosts: &mut BTreeSet<String>, causes: &mut Vec<Cause>) {
+fn ports(container: &Field<'_>, hosts: &mut BTreeSet<String>) {
     let mut names = BTreeSet::new();
-    for (index, port) in container["ports"].as_array().into_iter().flatten().enumerate() {
-        let path = format!("{path}.ports[{index}]");
-        let text = |key: &str| port[key].as_str().unwrap_or_default();
-        let before = causes.len();
-        if !text("name").is_empty() {
-            checks::port_name(&port["name"], &format!("{path}.name"), causes);
-            if causes.len() == before && !names.insert(text("name")) {
-                causes.push(Cause::duplicate(format!("{path}.name"), &port["name"]));
+    for port in container.items("ports") {
+        let (name, host) = (port.at("name"), port.at("hostPort"));
+        let before = name.count();
+        if !name.as_text().is_empty() {
+            checks::port_name(&name);
+            if name.count() == before && !names.insert(name.as_text()) {
+                name.duplicate();
             }
         }
-        let host = port["hostPort"].as_i64().unwrap_or(0);
-        if host == 0 {
+        let number = host.as_i64().unwrap_or(0);
+        if number == 0 {
             continue;
         }
-        checks::port(&port["hostPort"], &format!("{path}.hostPort"), causes);
-        let shown = format!("{}/{}/{host}", text("protocol"), text("hostIP"));
+        checks::port(&host);
+        let shown = format!("{}/{}/{number}", port.text("protocol"), port.text("hostIP"));
         if !hosts.insert(shown.clone()) {
-            causes.push(Cause::duplicate(format!("{path}.hostPort"), &Value::from(shown)));
+            host.with(&Value::from(shown)).duplicate();
         }
     }
 }

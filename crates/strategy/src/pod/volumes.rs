@@ -8,13 +8,7 @@ use super::{
     files::{self, mode, no_way_up, not_reserved},
     mounts::Volumes,
 };
-use crate::{
-    Cause,
-    checks::{first_of, items, name, one_of, text},
-    names::NameRule,
-    quantity::Quantity,
-    storage,
-};
+use crate::{Field, checks::first_of, names::NameRule, quantity::Quantity, storage};
 
 const HOST_PATHS: [&str; 8] =
     ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
@@ -57,29 +51,25 @@ const MIN_TOKEN_SECONDS: i64 = 600;
 const MAX_TOKEN_SECONDS: i64 = 1 << 32;
 
 /// Validates the volumes of a pod's spec. Returns the valid ones: to the mounts, others do not exist.
-pub(super) fn validate<'a>(spec: &'a Value, path: &str, causes: &mut Vec<Cause>) -> Volumes<'a> {
+pub(super) fn validate<'v>(spec: &Field<'v>) -> Volumes<'v> {
     let mut valid = Volumes::new();
-    for (index, volume) in items(spec, "volumes").iter().enumerate() {
-        let (before, own) = (causes.len(), format!("{path}.volumes[{index}]"));
-        if let Some(kind) = first_of(volume, &own, &SOURCES, "volume type", causes) {
-            source(kind, &volume[kind], &format!("{own}.{kind}"), causes);
+    for volume in spec.items("volumes") {
+        let (before, name) = (spec.count(), volume.at("name"));
+        if let Some(kind) = first_of(&volume, &SOURCES, "volume type") {
+            source(kind, &volume.at(kind));
         }
-        let own = format!("{own}.name");
-        match text(volume, "name") {
-            "" => causes.push(Cause::required(own.as_str(), "")),
-            _ => name(NameRule::Label, &volume["name"], &own, causes),
+        name.required_name(NameRule::Label);
+        if valid.contains_key(name.as_text()) {
+            name.duplicate();
         }
-        if valid.contains_key(text(volume, "name")) {
-            causes.push(Cause::duplicate(own, &volume["name"]));
-        }
-        if causes.len() == before {
-            valid.insert(text(volume, "name"), volume);
+        if spec.count() == before {
+            valid.insert(name.as_text(), volume.value);
         }
     }
     valid
 }
 
-fn source(kind: &str, source: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn source(kind: &str, source: &Field<'_>) {
     let required = match kind {
         "configMap" => "name",
         "secret" => "secretName",
@@ -88,105 +78,91 @@ fn source(kind: &str, source: &Value, path: &str, causes: &mut Vec<Cause>) {
         "csi" => "driver",
         _ => "",
     };
-    if !required.is_empty() && text(source, required).is_empty() {
-        causes.push(Cause::required(format!("{path}.{required}"), ""));
+    if !required.is_empty() {
+        source.at(required).not_empty("");
     }
     if matches!(kind, "configMap" | "secret" | "downwardAPI" | "projected") {
-        mode(&source["defaultMode"], &format!("{path}.defaultMode"), causes);
+        mode(&source.at("defaultMode"));
     }
     match kind {
-        "configMap" | "secret" => files::keys(source, path, causes),
-        "downwardAPI" => files::downward(source, path, causes),
-        "projected" => projected(source, path, causes),
+        "configMap" | "secret" => files::keys(source),
+        "downwardAPI" => files::downward(source),
+        "projected" => projected(source),
         "ephemeral" => {
-            let (template, own) = (&source["volumeClaimTemplate"], format!("{path}.volumeClaimTemplate"));
+            let template = source.at("volumeClaimTemplate");
             if template.is_object() {
-                storage::claim_spec(&template["spec"], &format!("{own}.spec"), causes);
+                storage::claim_spec(&template.at("spec"));
             } else {
-                causes.push(Cause::required(own, ""));
+                template.required("");
             }
         }
         "hostPath" => {
-            no_way_up(&source["path"], &format!("{path}.path"), causes);
-            one_of(&source["type"], &format!("{path}.type"), &HOST_PATHS, causes);
+            no_way_up(&source.at("path"));
+            source.at("type").one_of(&HOST_PATHS);
         }
         "emptyDir" => {
             let size = source["sizeLimit"].as_str().and_then(Quantity::parse);
             if size.is_some_and(|size| size.milli() < 0) {
-                let detail = "SizeLimit field must be a valid resource quantity";
-                causes.push(Cause::forbidden(format!("{path}.sizeLimit"), detail));
+                source.at("sizeLimit").forbidden("SizeLimit field must be a valid resource quantity");
             }
         }
         "nfs" => {
-            if text(source, "server").is_empty() {
-                causes.push(Cause::required(format!("{path}.server"), ""));
-            }
-            let directory = text(source, "path");
-            if directory.is_empty() {
-                causes.push(Cause::required(format!("{path}.path"), ""));
-            } else if !directory.starts_with('/') {
-                let detail = "must be an absolute path";
-                causes.push(Cause::invalid(format!("{path}.path"), &source["path"], detail));
+            source.at("server").not_empty("");
+            let directory = source.at("path");
+            directory.not_empty("");
+            if !directory.as_text().is_empty() && !directory.as_text().starts_with('/') {
+                directory.invalid("must be an absolute path");
             }
         }
         "csi" => {
-            let driver = Value::from(text(source, "driver").to_lowercase());
-            name(NameRule::Subdomain, &driver, &format!("{path}.driver"), causes);
+            let driver = Value::from(source.text("driver").to_lowercase());
+            source.at("driver").with(&driver).name(NameRule::Subdomain);
         }
         _ => {}
     }
 }
 
-fn projected(projection: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn projected(projection: &Field<'_>) {
     const KINDS: [&str; 4] = ["secret", "configMap", "downwardAPI", "serviceAccountToken"];
     let mut paths = BTreeSet::new();
-    for (index, source) in items(projection, "sources").iter().enumerate() {
-        let path_of_source = format!("{path}.sources[{index}]");
-        let given = KINDS.into_iter().filter(|kind| source[*kind].is_object());
+    for parts in projection.items("sources") {
+        let given = KINDS.into_iter().filter(|kind| parts[*kind].is_object());
         for kind in given.clone() {
-            let (source, own) = (&source[kind], format!("{path_of_source}.{kind}"));
+            let source = parts.at(kind);
             match kind {
-                "downwardAPI" => files::downward(source, &own, causes),
-                "serviceAccountToken" => token(source, &own, path, causes),
+                "downwardAPI" => files::downward(&source),
+                "serviceAccountToken" => token(&source, projection),
                 _ => {
-                    if text(source, "name").is_empty() {
-                        causes.push(Cause::required(format!("{own}.name"), ""));
-                    }
-                    files::keys(source, &own, causes);
+                    source.at("name").not_empty("");
+                    files::keys(&source);
                 }
             }
-            for file in items(source, "items").iter().chain(source["path"].is_string().then_some(source)) {
-                let file = text(file, "path");
+            let own = source["path"].is_string().then_some(source.value);
+            for file in source.list("items").iter().chain(own) {
+                let file = file["path"].as_str().unwrap_or_default();
                 if !file.is_empty() && !paths.insert(file) {
-                    let shown = if text(source, "name").is_empty() { file } else { text(source, "name") };
-                    causes.push(Cause::invalid(path, &Value::from(shown), "conflicting duplicate paths"));
+                    let shown = if source.text("name").is_empty() { file } else { source.text("name") };
+                    projection.invalid_as(Value::from(shown), "conflicting duplicate paths");
                 }
             }
         }
         if given.count() > 1 {
-            let detail = "may not specify more than 1 volume type per source";
-            causes.push(Cause::forbidden(path_of_source, detail));
+            parts.forbidden("may not specify more than 1 volume type per source");
         }
     }
 }
 
 /// Validates a token of a service account. kube-apiserver names the volume in errors about its path.
-fn token(token: &Value, path: &str, volume: &str, causes: &mut Vec<Cause>) {
-    let (seconds, own) = (&token["expirationSeconds"], format!("{path}.expirationSeconds"));
+fn token(token: &Field<'_>, volume: &Field<'_>) {
+    let seconds = token.at("expirationSeconds");
     match seconds.as_i64() {
-        Some(..MIN_TOKEN_SECONDS) => {
-            causes.push(Cause::invalid(own, seconds, "may not specify a duration less than 10 minutes"));
-        }
-        Some(seconds_given) if seconds_given > MAX_TOKEN_SECONDS => {
-            let detail = "may not specify a duration larger than 2^32 seconds";
-            causes.push(Cause::invalid(own, seconds, detail));
+        Some(..MIN_TOKEN_SECONDS) => seconds.invalid("may not specify a duration less than 10 minutes"),
+        Some(given) if given > MAX_TOKEN_SECONDS => {
+            seconds.invalid("may not specify a duration larger than 2^32 seconds");
         }
         _ => {}
     }
-    let own = format!("{volume}.path");
-    if text(token, "path").is_empty() {
-        causes.push(Cause::required(own, ""));
-    } else {
-        not_reserved(&token["path"], &own, causes);
-    }
+    let path = volume.with(token.value).at("path");
+    path.not_empty("");
+    not_reserved(&path);
 }
