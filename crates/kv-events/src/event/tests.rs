@@ -74,3 +74,19 @@ fn lengths_that_the_payload_cannot_hold_allocate_nothing() {
     let error = Batch::decode(&[0x92, 0x01, 0xdd, 0xff, 0xff, 0xff, 0xff]).unwrap_err();
     assert_eq!(error.to_string(), "malformed KV event: expected an array at byte 2");
 }
+
+#[test]
+fn a_payload_that_has_its_events_twice_gets_no_more_of_them() {
+    let mut writer = Writer::default();
+    writer.map(2);
+    for _ in 0..2 {
+        writer.text("events");
+        writer.array(40_000);
+        for _ in 0..40_000 {
+            writer.array(1);
+            writer.text("x");
+        }
+    }
+    let error = Batch::decode(&writer.bytes).unwrap_err();
+    assert_eq!(error.to_string(), "a KV event payload has more than 65536 events");
+}
