@@ -94,14 +94,14 @@ pub(crate) fn check_text(text: &[u8]) -> Result<(), DepthError> {
             Token::Text(_) | Token::Comma | Token::Colon => {}
         }
         if levels > MAX_DEPTH {
-            return Err(DepthError { path: way_down(text) });
+            return Err(DepthError { path: path_to_limit(text) });
         }
     }
     Ok(())
 }
 
 /// Returns the path to the first place that is too deep.
-fn way_down(text: &[u8]) -> String {
+fn path_to_limit(text: &[u8]) -> String {
     /// A step of the path: a list with the current index, or a map with its last key.
     enum Step<'a> {
         Item(usize),

@@ -204,8 +204,9 @@ pub(crate) async fn convert_custom(
     match (in_process, &custom.conversion) {
         (Some(convert), _) => {
             for value in values.iter_mut().filter(|value| value["apiVersion"] != target) {
-                convert(value, target)
-                    .map_err(|why| ApiError::unforeseen(format!("conversion to {target} failed: {why}")))?;
+                convert(value, target).map_err(|why| {
+                    ApiError::unexpected_error(format!("conversion to {target} failed: {why}"))
+                })?;
             }
         }
         (None, Conversion::None) => {

@@ -109,7 +109,7 @@ fn only_get(request: &Request, then: impl FnOnce() -> Result<Answer, ApiError>) 
 }
 
 /// Answers with a document, unless the client has it with this tag.
-fn unless_known(request: &Request, tag: &str, document: impl FnOnce() -> Answer) -> Answer {
+fn unless_cached(request: &Request, tag: &str, document: impl FnOnce() -> Answer) -> Answer {
     if request.header("if-none-match") == tag {
         return answer::not_modified(tag);
     }
@@ -137,7 +137,7 @@ fn discover(state: &State, request: &Request, core: bool) -> Result<Answer, ApiE
         }
         let part = u8::from(core) + 2 * u8::from(runs_pods);
         let tag = format!("\"{:X}-{part}\"", state.registry.generation());
-        Ok(unless_known(request, &tag, || {
+        Ok(unless_cached(request, &tag, || {
             let mut value = discovery::aggregated(&state.registry, core);
             if runs_pods && let Some(items) = value["items"].as_array_mut() {
                 items.push(usage::aggregated());
@@ -166,7 +166,7 @@ fn group_version(state: &State, request: &Request, group: &str, version: &str) -
 
 fn openapi(state: &State, request: &Request, rest: &[String]) -> Answer {
     if rest.is_empty() {
-        return unless_known(request, &format!("\"{:X}\"", state.registry.generation()), || {
+        return unless_cached(request, &format!("\"{:X}\"", state.registry.generation()), || {
             let index = schema::openapi_index(&state.registry).to_string();
             answer::bytes(200, "text/plain; charset=utf-8", index)
         });
@@ -174,7 +174,7 @@ fn openapi(state: &State, request: &Request, rest: &[String]) -> Answer {
     match schema::openapi_bytes(&state.registry, &rest.join("/")) {
         None => answer::bytes(404, "", Vec::new()),
         Some((hash, bytes)) => {
-            unless_known(request, &format!("\"{hash}\""), || answer::bytes(200, "application/json", bytes))
+            unless_cached(request, &format!("\"{hash}\""), || answer::bytes(200, "application/json", bytes))
         }
     }
 }

@@ -45,7 +45,7 @@ impl ApiError {
     }
 
     /// 500 without a reason, as kube-apiserver answers requests that it does not foresee.
-    pub(crate) fn unforeseen(message: impl Into<String>) -> Self {
+    pub(crate) fn unexpected_error(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
 

@@ -25,8 +25,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Cluster, Reach, Simulation, answer::Problem, assets, chat, cluster::parse_key, guard::Guard, objects,
-    page::Page, picker, stream_feed,
+    Cluster, Reach, Simulation, answer::Problem, assets, chat, cluster::parse_key, feed, guard::Guard,
+    objects, page::Page, picker,
 };
 
 /// The most connections. A browser opens six for a page.
@@ -103,7 +103,7 @@ async fn serve(router: Router, stream: TcpStream) {
 
 fn router(page: Arc<Page>) -> Router {
     Router::new()
-        .route("/api/feed", get(feed))
+        .route("/api/feed", get(stream_feed))
         .route("/api/events", get(events))
         .route("/api/logs", get(logs))
         .route("/api/findings", get(findings))

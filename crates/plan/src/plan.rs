@@ -84,7 +84,7 @@ pub fn pruned_route(
     service: &LLMInferenceService,
     snapshot: &Snapshot,
 ) -> Result<Result<Option<HTTPRoute>, String>, PlanError> {
-    let pruned = router::deletion_status::pruned_route(&Context::new(service, &service.spec, snapshot)?);
+    let pruned = router::leaving::pruned_route(&Context::new(service, &service.spec, snapshot)?);
     check_readable(snapshot)?;
     Ok(pruned)
 }

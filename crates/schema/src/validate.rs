@@ -279,7 +279,7 @@ impl ValidationOutcome {
                     passed = true;
                     break;
                 }
-                better(&mut best, found);
+                keep_better(&mut best, found);
             }
             if !passed {
                 self.causes
@@ -297,7 +297,7 @@ impl ValidationOutcome {
                     passed += 1;
                     best = None;
                 } else if passed == 0 {
-                    better(&mut best, found);
+                    keep_better(&mut best, found);
                 }
             }
             if passed != 1 {
@@ -341,7 +341,7 @@ impl ValidationOutcome {
     }
 }
 
-fn better(best: &mut Option<ValidationOutcome>, found: ValidationOutcome) {
+fn keep_better(best: &mut Option<ValidationOutcome>, found: ValidationOutcome) {
     if best.as_ref().is_none_or(|best| found.checks > best.checks) {
         *best = Some(found);
     }

@@ -277,7 +277,7 @@ where
             };
             // This program received the object as JSON, so it can always be serialized.
             if let Ok(compressed) = compressed {
-                debug_assert!(self.says(&compressed, object), "its text does not say {object:?}");
+                debug_assert!(self.matches_object(&compressed, object), "its text does not say {object:?}");
                 return compressed;
             }
         }
@@ -287,7 +287,7 @@ where
     }
 
     /// Whether the compressed text matches the decoded object. If only metadata was decoded, the rest may be unreadable.
-    fn says(&self, compressed: &StoredObject<K>, object: &K) -> bool {
+    fn matches_object(&self, compressed: &StoredObject<K>, object: &K) -> bool {
         match (compressed.read(), self.layout.from_metadata) {
             (Ok(read), Some(make)) => *read == *object || make(read.metadata().clone()) == *object,
             (Ok(read), None) => *read == *object,

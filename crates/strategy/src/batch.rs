@@ -21,7 +21,7 @@ impl Strategy for Batch {
     fn prepare_create(&self, value: &mut Value) {
         value["status"] = json!({});
         if *self == Self::Job {
-            tie_pods(value);
+            set_job_labels(value);
         }
     }
 
@@ -56,7 +56,7 @@ impl Strategy for Batch {
                 }
             }
         }
-        tied(object);
+        validate_job_labels(object);
     }
 
     fn warnings(&self, value: &Value) -> Vec<String> {
@@ -81,12 +81,12 @@ impl Strategy for Batch {
 }
 
 /// Sets the labels and the selector that connect a Job to its pods.
-fn tie_pods(value: &mut Value) {
+fn set_job_labels(value: &mut Value) {
     if value["spec"]["manualSelector"] == true {
         return;
     }
     let uid = value["metadata"]["uid"].clone();
-    let labels = ties(value).map(|(key, content)| (key, Value::from(content)));
+    let labels = job_labels(value).map(|(key, content)| (key, Value::from(content)));
     // a job without labels gets the labels of its template, if there are any
     let shares =
         value["metadata"]["labels"].is_null() && value["spec"]["template"]["metadata"]["labels"].is_object();
@@ -100,13 +100,13 @@ fn tie_pods(value: &mut Value) {
 }
 
 /// Validates the labels that connect a Job to its pods, unless the user has set the selector.
-fn tied(job: &Field<'_>) {
+fn validate_job_labels(job: &Field<'_>) {
     let spec = job.at("spec");
     if spec["manualSelector"] == true || !spec["selector"].is_object() {
         return;
     }
     let labels = spec.at("template.metadata.labels");
-    for (key, wanted) in ties(job) {
+    for (key, wanted) in job_labels(job) {
         let label = labels.clone().named(format!("spec.template.metadata.labels[{key}]"));
         let detail = format!("must be '{wanted}'");
         match &labels[key] {
@@ -118,7 +118,7 @@ fn tied(job: &Field<'_>) {
 }
 
 /// Returns the labels of a Job's pods.
-fn ties(value: &Value) -> [(&'static str, &str); 4] {
+fn job_labels(value: &Value) -> [(&'static str, &str); 4] {
     let [uid, name] = ["uid", "name"].map(|key| value["metadata"][key].as_str().unwrap_or_default());
     [
         ("batch.kubernetes.io/controller-uid", uid),

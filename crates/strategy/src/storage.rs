@@ -51,7 +51,10 @@ impl Strategy for Claim {
     }
 
     fn warnings(&self, value: &Value) -> Vec<String> {
-        Vec::from_iter(half_a_byte(&value["spec"]["resources"]["requests"], "spec.resources.requests"))
+        Vec::from_iter(fractional_bytes_warning(
+            &value["spec"]["resources"]["requests"],
+            "spec.resources.requests",
+        ))
     }
 
     fn shows_deleted(&self) -> bool {
@@ -90,7 +93,7 @@ fn protect(value: &mut Value, finalizer: &str) {
 }
 
 /// Returns a warning if the size of the storage is not a whole number of bytes.
-fn half_a_byte(amounts: &Value, path: &str) -> Option<String> {
+fn fractional_bytes_warning(amounts: &Value, path: &str) -> Option<String> {
     let size = amounts["storage"].as_str()?;
     let is_whole = Quantity::parse(size)?.milli() % 1000 == 0;
     (!is_whole)

@@ -131,7 +131,7 @@ fn refused(error: &ApiError, request: &http::Request<Incoming>) -> Answer {
 }
 
 async fn authenticated(state: &Arc<State>, request: http::Request<Incoming>) -> Answer {
-    match user_of(state, &request).and_then(|user| impersonated(user, request.headers())) {
+    match user_of(state, &request).and_then(|user| impersonated_user(user, request.headers())) {
         Ok(user) => serve(state, request, user).await,
         Err(error) => {
             let accept = request
@@ -165,7 +165,7 @@ fn user_of(state: &State, request: &http::Request<Incoming>) -> Result<User, Api
 }
 
 /// Returns the user whom the administrator impersonates, as `kubectl --as` asks. Only the administrator may impersonate.
-fn impersonated(user: User, headers: &HeaderMap) -> Result<User, ApiError> {
+fn impersonated_user(user: User, headers: &HeaderMap) -> Result<User, ApiError> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
         return Ok(user);

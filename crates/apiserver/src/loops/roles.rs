@@ -18,7 +18,7 @@ pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
         let roles = state.store.list(&resource.table, None).objects;
         let all: Vec<&Value> = roles.iter().map(|(_, stored)| &*stored.value).collect();
         for (key, stored) in &roles {
-            let Some(gathered) = gathered(&stored.value, &all) else { continue };
+            let Some(gathered) = aggregated_rules(&stored.value, &all) else { continue };
             if let Err(error) = edit_stored(state, &resource, stored, |role| role["rules"] = gathered.clone())
             {
                 tracing::debug!(%error, name = %key.name, "Cannot aggregate the rules of a cluster role.");
@@ -30,7 +30,7 @@ pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
 
 /// Returns the rules of the roles that `role` selects, without duplicates, ordered by role name. Returns `None` if `role`
 /// has no `aggregationRule`.
-fn gathered(role: &Value, all: &[&Value]) -> Option<Value> {
+fn aggregated_rules(role: &Value, all: &[&Value]) -> Option<Value> {
     let selectors = role["aggregationRule"]["clusterRoleSelectors"].as_array()?;
     let mut found: Vec<&&Value> = all
         .iter()
@@ -67,8 +67,8 @@ mod tests {
         ];
         let mut all: Vec<&Value> = roles.iter().collect();
         all.push(&view);
-        assert_eq!(gathered(&view, &all), Some(json!([nodes, pods])));
-        assert_eq!(gathered(&view, &[&view]), Some(Value::Null));
-        assert_eq!(gathered(&roles[0], &all), None);
+        assert_eq!(aggregated_rules(&view, &all), Some(json!([nodes, pods])));
+        assert_eq!(aggregated_rules(&view, &[&view]), Some(Value::Null));
+        assert_eq!(aggregated_rules(&roles[0], &all), None);
     }
 }

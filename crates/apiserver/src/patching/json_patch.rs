@@ -57,7 +57,7 @@ struct Patch {
 
 impl Patch {
     fn step(&mut self, document: &mut Value, operation: &Value) -> Result<(), JsonPatchError> {
-        let unfit = self.unfit();
+        let unfit = self.unprocessable_operation();
         let path = operation["path"].as_str().ok_or(unfit)?;
         let value = || operation.get("value").cloned().unwrap_or_default();
         if path.is_empty() && operation["op"] == "replace" {
@@ -95,10 +95,10 @@ impl Patch {
 
     fn spend(&mut self, steps: u64) -> Result<(), JsonPatchError> {
         self.steps += steps;
-        if self.steps > MAX_STEPS { Err(self.unfit()) } else { Ok(()) }
+        if self.steps > MAX_STEPS { Err(self.unprocessable_operation()) } else { Ok(()) }
     }
 
-    fn unfit(&self) -> JsonPatchError {
+    fn unprocessable_operation(&self) -> JsonPatchError {
         JsonPatchError::Unprocessable { operation: self.at }
     }
 
@@ -121,7 +121,7 @@ impl Patch {
         value: Value,
         insert: bool,
     ) -> Result<(), JsonPatchError> {
-        let unfit = self.unfit();
+        let unfit = self.unprocessable_operation();
         let room = MAX_DEPTH.checked_sub(path.len()).ok_or(JsonPatchError::TooDeep)?;
         let mut looked_at = 0;
         depth::levels(&value, room, &mut looked_at).ok_or(JsonPatchError::TooDeep)?;
@@ -153,7 +153,7 @@ impl Patch {
     }
 
     fn take(&mut self, document: &mut Value, path: &[String]) -> Result<Value, JsonPatchError> {
-        let unfit = self.unfit();
+        let unfit = self.unprocessable_operation();
         let (name, parents) = path.split_last().ok_or(unfit)?;
         match get_mut(document, parents).ok_or(unfit)? {
             Value::Object(map) => {

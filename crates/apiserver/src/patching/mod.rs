@@ -242,7 +242,7 @@ fn strategically(write: &Write<'_>, before: Value, document: Document) -> Result
         | strategic::Error::BadRetainKeys
         | strategic::Error::BadElementOrder => ApiError::bad_request(error.to_string()),
         strategic::Error::ListOfLists => unprocessable(),
-        other => ApiError::unforeseen(other.to_string()),
+        other => ApiError::unexpected_error(other.to_string()),
     })?;
     if let Some(why) = body::unrestorable(&object, def) {
         return Err(ApiError::invalid(NOTHING, &[Cause::invalid("patch", &Value::from(shown), why)]));
@@ -267,7 +267,7 @@ fn apply(write: &Write<'_>, live: Option<&Value>, config: &Value) -> Result<Valu
             config["metadata"].get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
         let (namespace, name) = (text("namespace"), text("name"));
-        return Err(ApiError::unforeseen(format!(
+        return Err(ApiError::unexpected_error(format!(
             "failed to convert new object ({namespace}/{name}; {kind}) to proper version: unable to convert \
              unstructured object to {kind}: {why}"
         )));
@@ -310,7 +310,7 @@ fn ignored_fields(write: &Write<'_>) -> fields::Set {
 fn refusal(error: ManagedError) -> ApiError {
     match error {
         ManagedError::BadRequest(text) => ApiError::bad_request(text),
-        ManagedError::Failed(text) => ApiError::unforeseen(text),
+        ManagedError::Failed(text) => ApiError::unexpected_error(text),
         ManagedError::Conflict(conflicts) => {
             let causes: Vec<Value> = conflicts
                 .0

@@ -42,7 +42,8 @@ pub(crate) async fn open(call: &Call<'_>, asked: ExecMode) -> Result<Answer, Api
         request.header(if is_websocket { "sec-websocket-protocol" } else { "x-stream-protocol-version" });
     // SPDY can close each stream alone, so it does not need v5. A client that offers no version is older than all of them.
     let known: &[&str] = if is_websocket { &PROTOCOLS } else { &PROTOCOLS[1..] };
-    let Some(version) = known.iter().find(|known| spoken(request, is_websocket, offered, known)) else {
+    let Some(version) = known.iter().find(|known| offers_protocol(request, is_websocket, offered, known))
+    else {
         return Err(ApiError::new(
             403,
             "Forbidden",
@@ -82,7 +83,12 @@ pub(crate) async fn open(call: &Call<'_>, asked: ExecMode) -> Result<Answer, Api
 }
 
 /// Whether the client offers a version. Old SPDY clients send one header for each version.
-fn spoken(request: &crate::request::Request, is_websocket: bool, offered: &str, known: &str) -> bool {
+fn offers_protocol(
+    request: &crate::request::Request,
+    is_websocket: bool,
+    offered: &str,
+    known: &str,
+) -> bool {
     if is_websocket {
         return offers(offered, known);
     }

@@ -194,7 +194,7 @@ fn value(shape: &'static Shape, wire: &Wire<'_>, depth: usize) -> DecodeResult<V
             let def = type_def(name).ok_or_else(|| format!("no type {name}"))?;
             Value::Object(message(def, bytes, depth + 1)?)
         }
-        (Shape::Quantity, Wire::Bytes(bytes)) => Value::from(inner_text(bytes)?),
+        (Shape::Quantity, Wire::Bytes(bytes)) => Value::from(string_field(bytes)?),
         (Shape::Time, Wire::Bytes(bytes)) => {
             time(bytes)?.map_or(Value::Null, |time| clock::seconds(time).into())
         }
@@ -218,7 +218,7 @@ fn value(shape: &'static Shape, wire: &Wire<'_>, depth: usize) -> DecodeResult<V
 }
 
 /// Returns the string in field 1.
-fn inner_text(bytes: &[u8]) -> DecodeResult<String> {
+fn string_field(bytes: &[u8]) -> DecodeResult<String> {
     let mut found = String::new();
     for field in Fields::new(bytes) {
         if let (1, Wire::Bytes(bytes)) = field? {

@@ -24,7 +24,7 @@ pub(crate) fn check(
     value: &Value,
     live: Option<&Value>,
 ) -> Result<(), ApiError> {
-    if resource.group != GROUP || user.is_master() || live.is_some_and(|live| only_goes(value, live)) {
+    if resource.group != GROUP || user.is_master() || live.is_some_and(|live| only_releases(value, live)) {
         return Ok(());
     }
     let name = value["metadata"]["name"].as_str().unwrap_or_default();
@@ -87,7 +87,7 @@ pub(crate) fn check(
 }
 
 /// Whether a change only releases an object: nothing but owner references and finalizers differ.
-fn only_goes(value: &Value, live: &Value) -> bool {
+fn only_releases(value: &Value, live: &Value) -> bool {
     let bare = |object: &Value| {
         let mut object = object.clone();
         if let Some(metadata) = object["metadata"].as_object_mut() {

@@ -19,7 +19,7 @@ pub(crate) struct Selector {
 
 impl Selector {
     /// Whether the selector selects all objects.
-    pub(crate) fn is_everything(&self) -> bool {
+    pub(crate) fn selects_all(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty() && self.name.is_none()
     }
 

@@ -14,7 +14,7 @@ thread_local! {
 /// Calls a function that uses the database. A panic becomes [`redb::Error::Corrupted`].
 ///
 /// The database must not be used again after an error, because a panic may have left its state half changed.
-pub(super) fn caught<T>(using: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, redb::Error> {
+pub(super) fn catch_panic<T>(using: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, redb::Error> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let printing = take_hook();
@@ -36,8 +36,8 @@ mod tests {
 
     #[test]
     fn a_panic_is_an_error() {
-        let result = caught(|| -> Result<(), _> { panic!("page 7") });
+        let result = catch_panic(|| -> Result<(), _> { panic!("page 7") });
         assert!(matches!(result, Err(redb::Error::Corrupted(_))));
-        assert!(caught(|| Ok(1)).is_ok());
+        assert!(catch_panic(|| Ok(1)).is_ok());
     }
 }

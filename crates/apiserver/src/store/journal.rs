@@ -10,7 +10,7 @@ use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefini
 use serde_json::Value;
 
 use super::{
-    damage::caught,
+    damage::catch_panic,
     object::{Key, StoredObject},
 };
 
@@ -108,7 +108,7 @@ impl Journal {
             source => JournalError::Database { path: path.clone(), source: Box::new(source) },
         };
         create(&path, open).map_err(failed)?;
-        let (database, revision, rows) = caught(|| {
+        let (database, revision, rows) = catch_panic(|| {
             let database = open(&path)?;
             let (revision, rows) = read(&database)?;
             Ok((database, revision, rows))
@@ -144,7 +144,7 @@ impl Journal {
             None => self.reopened()?,
         };
         let change = Row { key, value: after.map(|after| encoded(after, revision)), revision };
-        match caught(|| write(&database, &change)) {
+        match catch_panic(|| write(&database, &change)) {
             Ok(()) => {
                 self.database = Some(database);
                 Ok(())
@@ -166,7 +166,7 @@ impl Journal {
     fn reopened(&mut self) -> Result<Database, redb::Error> {
         let database = (self.open)(&self.path)?;
         if let Some(before) = &self.unsure {
-            caught(|| write(&database, before))?;
+            catch_panic(|| write(&database, before))?;
             self.unsure = None;
         }
         tracing::info!(file = %self.path.display(), "The journal can be written again.");

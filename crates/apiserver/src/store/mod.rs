@@ -171,7 +171,7 @@ impl Store {
     ) -> Result<Arc<StoredObject>, WriteError> {
         depth::check(&value)?;
         let mut inner = self.inner.lock();
-        if !parents.iter().all(|(table, key)| inner.stays(table, key)) {
+        if !parents.iter().all(|(table, key)| inner.is_live(table, key)) {
             return Err(WriteError::Leaving);
         }
         if inner.tables.get(table).is_some_and(|t| t.objects.contains_key(&key)) {
@@ -275,7 +275,7 @@ impl Store {
 
 impl Inner {
     /// Whether an object exists and is not being deleted.
-    fn stays(&self, table: &str, key: &Key) -> bool {
+    fn is_live(&self, table: &str, key: &Key) -> bool {
         let found = self.tables.get(table).and_then(|table| table.objects.get(key));
         found.is_some_and(|found| found.metadata()["deletionTimestamp"].is_null())
     }

@@ -118,11 +118,11 @@ impl Table {
 
     pub(super) fn remember(&mut self, change: Change, window: usize) {
         let revision = change.revision;
-        self.history_bytes += past_bytes(&change);
+        self.history_bytes += retained_bytes(&change);
         self.history.push_back(change);
         while self.history.len() > window || self.history_bytes > MAX_WINDOW_BYTES {
             let Some(oldest) = self.history.pop_front() else { break };
-            self.history_bytes -= past_bytes(&oldest);
+            self.history_bytes -= retained_bytes(&oldest);
             self.forgotten = oldest.revision;
         }
         self.signal.send_replace(revision);
@@ -139,7 +139,7 @@ impl Table {
 
 /// The bytes that the window keeps for a change. Its new object is in the table, or in the next change of the object, unless the
 /// change was a deletion.
-fn past_bytes(change: &Change) -> usize {
+fn retained_bytes(change: &Change) -> usize {
     let before = change.before.as_ref().map_or(0, |before| before.value.bytes());
     let after = if change.deleted { change.after.value.bytes() } else { 0 };
     before + after
@@ -163,7 +163,7 @@ mod tests {
             for change in 1..200 {
                 last = store.update(&table, key.clone(), last.revision, value(change % 10)).unwrap();
             }
-            let kept = store.inner.lock().tables[&table].history.iter().map(past_bytes).sum::<usize>();
+            let kept = store.inner.lock().tables[&table].history.iter().map(retained_bytes).sum::<usize>();
             assert!(kept <= MAX_WINDOW_BYTES && store.changes(&table, last.revision - 5, 100).is_ok());
             (store.changes(&table, first, 1).is_ok(), kept)
         };

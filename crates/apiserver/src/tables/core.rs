@@ -214,7 +214,7 @@ pub(crate) const CLAIM: Printer = printer!(|o, now|
     text("Status") => if ends { Value::from("Terminating") } else { or(&o["status"]["phase"], "") },
     text("Volume") => or(&o["spec"]["volumeName"], ""),
     text("Capacity") => if bound { or(&o["status"]["capacity"]["storage"], "") } else { Value::from("") },
-    text("Access Modes") => if bound { modes(&o["status"]["accessModes"]) } else { String::new() },
+    text("Access Modes") => if bound { access_modes(&o["status"]["accessModes"]) } else { String::new() },
     text("StorageClass") => or(&o["spec"]["storageClassName"], ""),
     text("VolumeAttributesClass") => or(&o["spec"]["volumeAttributesClassName"], "<unset>"),
     AGE => age(o, now),
@@ -225,7 +225,7 @@ pub(crate) const VOLUME: Printer = printer!(|o, now|
     { let spec = &o["spec"]; }
     NAME => name(o),
     text("Capacity") => or(&spec["capacity"]["storage"], ""),
-    text("Access Modes") => modes(&spec["accessModes"]),
+    text("Access Modes") => access_modes(&spec["accessModes"]),
     text("Reclaim Policy") => or(&spec["persistentVolumeReclaimPolicy"], ""),
     text("Status") => or(&o["status"]["phase"], ""),
     text("Claim") => spec["claimRef"]["name"].as_str().map_or_else(String::new, |name| {
@@ -238,7 +238,7 @@ pub(crate) const VOLUME: Printer = printer!(|o, now|
     wide("VolumeMode") => or(&spec["volumeMode"], "<unset>"),
 );
 
-fn modes(modes: &Value) -> String {
+fn access_modes(modes: &Value) -> String {
     let short: Vec<&str> = list(modes)
         .filter_map(Value::as_str)
         .map(|mode| match mode {

@@ -94,7 +94,7 @@ pub(crate) const JOB: Printer = printer!(|o, now|
     NAME => name(o),
     text("Status") => phase(o),
     text("Completions") => completions(o),
-    text("Duration") => lasted(&o["status"]["startTime"], &o["status"]["completionTime"], now),
+    text("Duration") => time_since(&o["status"]["startTime"], &o["status"]["completionTime"], now),
     AGE => age(o, now),
     wide("Containers") => containers(pods(o), "name"),
     wide("Images") => containers(pods(o), "image"),
@@ -209,7 +209,7 @@ fn selects(object: &Value) -> Value {
 }
 
 /// Returns how long something lasted, or has lasted so far.
-fn lasted(start: &Value, end: &Value, now: Timestamp) -> String {
+fn time_since(start: &Value, end: &Value, now: Timestamp) -> String {
     let parse = |value: &Value| value.as_str().and_then(|t| t.parse::<Timestamp>().ok());
     match (parse(start), parse(end)) {
         (None, _) => String::new(),

@@ -42,7 +42,7 @@ pub(crate) async fn object(
     check_namespace(call, &mut value)?;
     // kube-apiserver's storage layer refuses the revision, and a dry run does not reach the storage
     if !dry_run && value["metadata"]["resourceVersion"].as_str().is_some_and(|v| !v.is_empty()) {
-        return Err(ApiError::unforeseen("resourceVersion should not be set on objects to be created"));
+        return Err(ApiError::unexpected_error("resourceVersion should not be set on objects to be created"));
     }
     let generated = value["metadata"]["name"].as_str().is_none_or(str::is_empty)
         && value["metadata"]["generateName"].as_str().is_some_and(|g| !g.is_empty());
@@ -231,14 +231,14 @@ fn stamp(resource: &Resource, value: &mut Value) {
     if generates && !prefix.is_empty() {
         // the prefix is truncated, so that the name with its suffix stays within 63 bytes
         let kept: String = prefix.chars().take(58).collect();
-        metadata.insert("name".to_owned(), Value::from(format!("{kept}{}", suffix())));
+        metadata.insert("name".to_owned(), Value::from(format!("{kept}{}", random_suffix())));
     }
     if !resource.namespaced {
         metadata.remove("namespace");
     }
 }
 
-fn suffix() -> String {
+fn random_suffix() -> String {
     let mut random = rand::rng();
     (0..5).map(|_| char::from(GENERATED_ALPHABET[random.random_range(0..GENERATED_ALPHABET.len())])).collect()
 }

@@ -40,7 +40,7 @@ pub(crate) async fn bind(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     let name = call.path.name.clone().unwrap_or_default();
     check_name(&body, &name, "Binding")?;
     if node.is_empty() {
-        return Err(ApiError::unforeseen("target.name: Required value"));
+        return Err(ApiError::unexpected_error("target.name: Required value"));
     }
     let stored = pod(call)?;
     let conflict = |why: String| {

@@ -28,7 +28,7 @@ const TOKENS: GeneralPurpose = GeneralPurpose::new(
 /// `GET …/<name>`.
 pub(crate) async fn get(call: &Call<'_>) -> Result<Answer, ApiError> {
     if let Some(text) = call.request.query.get("resourceVersion").filter(|v| !v.is_empty()) {
-        let asked = parse_revision(text).map_err(ApiError::unforeseen)?;
+        let asked = parse_revision(text).map_err(ApiError::unexpected_error)?;
         check_reached(asked, call.state.store.revision())?;
     }
     let stored = call.state.store.get(&call.resource.table, &call.key()).ok_or_else(|| call.not_found())?;
@@ -80,7 +80,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Answer, ApiError> {
     };
     let revision = snapshot.revision;
     let start = after.map_or(0, |after| snapshot.objects.partition_point(|(key, _)| *key <= after));
-    let everything = selector.is_everything();
+    let everything = selector.selects_all();
     let mut chosen = Vec::new();
     let mut last: Option<Key> = None;
     let mut remaining = None;

@@ -45,7 +45,7 @@ pub(crate) fn open(call: &Call<'_>) -> Result<Answer, ApiError> {
     let initial = query.get("sendInitialEvents").map(|v| v != "false" && v != "0");
     let asked = match version {
         "" => None,
-        text => Some(read::parse_revision(text).map_err(ApiError::unforeseen)?),
+        text => Some(read::parse_revision(text).map_err(ApiError::unexpected_error)?),
     };
     let store = &call.state.store;
     if let Some(asked) = asked {
@@ -126,7 +126,7 @@ impl Event {
 
     /// Returns the watch event for a change, from the view of a watcher who only sees the objects that the selector matches.
     fn of(change: Change, selector: &Selector) -> Option<Self> {
-        let (before, now) = if selector.is_everything() {
+        let (before, now) = if selector.selects_all() {
             (change.before.is_some(), !change.deleted)
         } else {
             (

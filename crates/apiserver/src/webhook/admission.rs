@@ -46,7 +46,7 @@ pub(crate) async fn mutate(
     object: Option<&Value>,
     warnings: &mut Vec<String>,
 ) -> Result<Option<Value>, ApiError> {
-    if exempt(review.resource) {
+    if is_exempt(review.resource) {
         return Ok(None);
     }
     let hooks = state.outgoing.hooks(&state.store, Kind::Mutating);
@@ -78,7 +78,7 @@ pub(crate) async fn validate(
     object: Option<&Value>,
     warnings: &mut Vec<String>,
 ) -> Result<(), ApiError> {
-    if exempt(review.resource) {
+    if is_exempt(review.resource) {
         return Ok(());
     }
     let hooks = state.outgoing.hooks(&state.store, Kind::Validating);
@@ -101,7 +101,7 @@ pub(crate) async fn validate(
 
 /// Whether a resource is exempt from webhooks. Webhook configurations are exempt, because otherwise nobody could remove a
 /// broken one.
-fn exempt(resource: &Resource) -> bool {
+fn is_exempt(resource: &Resource) -> bool {
     resource.group == "admissionregistration.k8s.io"
 }
 

@@ -38,7 +38,7 @@ pub(crate) async fn convert(
             "objects": sent.iter().map(|index| &objects[*index]).collect::<Vec<_>>(),
         },
     });
-    let failed = |why: &str| ApiError::unforeseen(format!("{webhook} failed: {why}"));
+    let failed = |why: &str| ApiError::unexpected_error(format!("{webhook} failed: {why}"));
     let mut answer = state
         .outgoing
         .call(&state.store, &config["clientConfig"], TIMEOUT, &review)
@@ -72,7 +72,7 @@ pub(crate) async fn convert(
         _ => Vec::new(),
     };
     if converted.len() != sent.len() {
-        return Err(ApiError::unforeseen(format!(
+        return Err(ApiError::unexpected_error(format!(
             "{webhook} returned {} objects, expected {}",
             converted.len(),
             sent.len()
@@ -80,9 +80,10 @@ pub(crate) async fn convert(
     }
     for (index, mut new) in sent.into_iter().zip(converted) {
         let old = &objects[index];
-        let wrong = |why: String| ApiError::unforeseen(format!("{webhook} returned invalid object: {why}"));
+        let wrong =
+            |why: String| ApiError::unexpected_error(format!("{webhook} returned invalid object: {why}"));
         if new["apiVersion"] != api_version || new["kind"] != old["kind"] {
-            return Err(ApiError::unforeseen(format!(
+            return Err(ApiError::unexpected_error(format!(
                 "{webhook} returned invalid converted object at index {index}: invalid groupVersion (expected {api_version}, received {})",
                 new["apiVersion"].as_str().unwrap_or_default()
             )));
@@ -108,7 +109,7 @@ fn restore(new: &mut Value, old: &Value) -> Result<(), String> {
     for field in ["labels", "annotations"] {
         match changed.get(field) {
             Some(value) if !value.is_null() => {
-                only_texts(field, value)?;
+                require_strings(field, value)?;
                 metadata.insert(field.to_owned(), value.clone())
             }
             _ => metadata.remove(field),
@@ -128,7 +129,7 @@ fn restore(new: &mut Value, old: &Value) -> Result<(), String> {
 }
 
 /// Refuses labels or annotations that are no mapping of texts: clients could not read such an object, nor a list with it.
-fn only_texts(field: &str, value: &Value) -> Result<(), String> {
+fn require_strings(field: &str, value: &Value) -> Result<(), String> {
     let Some(map) = value.as_object() else {
         return Err(format!("metadata.{field} must be a mapping, but is {value} in converted object"));
     };

@@ -119,7 +119,7 @@ fn unproven(facts: &Facts, service: &LLMInferenceService, object: &str) -> Optio
     if let Some(failed) = failed.max_by_key(|found| found.type_ == types::SERVING_PROVEN) {
         return Some(proof::follow(facts, service, failed).through(step(failed)).broken(object));
     }
-    let refuted = proof::refuted(facts, service).map(|cause| cause.broken(object));
+    let refuted = proof::predicted_failure(facts, service).map(|cause| cause.broken(object));
     refuted.or_else(|| Some(proof::disaggregation_problem(facts, service)?.warning_about(object)))
 }
 

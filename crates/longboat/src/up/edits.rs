@@ -175,7 +175,7 @@ fn states(inputs: &[PathBuf]) -> Vec<FileState> {
     files.into_iter().take(MAX_FILES).map(with_state).collect()
 }
 
-fn state(file: &Path) -> Option<(SystemTime, u64)> {
+fn state(file: &Path) -> Option<(u64, SystemTime, u64)> {
     let metadata = fs::metadata(file).ok()?;
     Some((metadata.ino(), metadata.modified().ok()?, metadata.len()))
 }

@@ -79,7 +79,7 @@ fn replacement_of(name: &str) -> Option<String> {
 mod tests {
     use longboat_api::{vllm_flags, vllm_variables};
 
-    use super::{FORMER, PREFIX, instead};
+    use super::{FORMER, PREFIX, replacement_of};
     use crate::advice::tests::{said, service};
 
     #[test]

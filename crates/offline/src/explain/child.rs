@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{
     field::{Field, View},
-    suggestions::near,
+    suggestions::similar_paths,
     trace,
 };
 use crate::{objects::Object, render, scene::PlanningError};
@@ -84,7 +84,7 @@ pub(super) fn fields(
         return Ok(Err(Alternatives::Children(others.map(written).collect())));
     }
     if found.is_empty() {
-        let near = near(&known, &paths::written(wanted), "");
+        let near = similar_paths(&known, &paths::written(wanted), "");
         return Ok(Err(Alternatives::Fields(near)));
     }
     Ok(Ok(explained(view, &objects, found)))

@@ -95,16 +95,16 @@ impl Set {
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let mut union = self.clone();
-        union.absorb(other);
+        union.extend(other);
         union
     }
 
     /// Adds the paths of the other set.
-    pub(crate) fn absorb(&mut self, other: &Self) {
+    pub(crate) fn extend(&mut self, other: &Self) {
         for (element, node) in &other.nodes {
             let mine = self.nodes.entry(element.clone()).or_default();
             mine.member |= node.member;
-            mine.below.absorb(&node.below);
+            mine.below.extend(&node.below);
         }
     }
 

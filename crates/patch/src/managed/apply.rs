@@ -53,7 +53,7 @@ pub fn apply(
     let first = merged(write, versions, &live, config, owners.clone());
     let result = match first {
         Err(ManagedError::Conflict(conflicts)) if write.manager == last_applied::KUBECTL => {
-            last_applied::left_over(write, versions, &live, conflicts)?;
+            last_applied::unexplained_conflicts(write, versions, &live, conflicts)?;
             merged(&Write { force: true, ..*write }, versions, &live, config, owners)
         }
         other => other,
@@ -239,7 +239,7 @@ fn add_back_owned<'a>(
 ) -> Result<VersionedObject<'a>, ManagedError> {
     let mut by_version: BTreeMap<&str, Set> = BTreeMap::new();
     for owned in owners.values() {
-        by_version.entry(&owned.api_version).or_default().absorb(&owned.set);
+        by_version.entry(&owned.api_version).or_default().extend(&owned.set);
     }
     let first = by_version.remove_entry(pruned_version);
     let (mut merged, mut pruned) = (merged.clone(), pruned);

@@ -11,7 +11,7 @@ pub(super) const KUBECTL: &str = "kubectl";
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Succeeds if the last client-side apply explains all conflicts. Otherwise fails with those that it does not explain.
-pub(super) fn left_over(
+pub(super) fn unexplained_conflicts(
     write: &Write<'_>,
     versions: &dyn Versions,
     live: &Value,

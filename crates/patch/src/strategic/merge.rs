@@ -148,7 +148,7 @@ fn element_orders(base: &mut Object, patch: &mut Object, place: MergeType) -> Re
         }
         let maps = holds_objects(&[&server, &elements])?;
         if maps && strategy.merge {
-            server = written_to(server, &elements, strategy.key);
+            server = as_upstream_sorts(server, &elements, strategy.key);
         }
         let sorted = sort_merged(merged, &wanted, &server, strategy.key, maps)?;
         base.insert(target.to_owned(), Value::Array(sorted));
@@ -159,7 +159,7 @@ fn element_orders(base: &mut Object, patch: &mut Object, place: MergeType) -> Re
 
 /// Returns the server's list in the state in which upstream sorts by it: upstream has already removed the deleted elements
 /// from it, and new elements have taken their places.
-pub(super) fn written_to(mut server: Vec<Value>, patch: &[Value], key: &str) -> Vec<Value> {
+pub(super) fn as_upstream_sorts(mut server: Vec<Value>, patch: &[Value], key: &str) -> Vec<Value> {
     let places = server.len();
     let (directives, elements): (Vec<&Value>, Vec<&Value>) =
         patch.iter().partition(|element| element.get(DIRECTIVE).is_some());

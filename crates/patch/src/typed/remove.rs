@@ -30,8 +30,10 @@ pub fn remove(value: &Value, taken: &Set, node: Node<'_>) -> Value {
                     Err(_) => Some(child.clone()),
                 })
                 .collect();
-            let reached =
-                elements.iter().filter_map(|child| element_of(&list, child).ok()).any(|e| reaches(taken, &e));
+            let reached = elements
+                .iter()
+                .filter_map(|child| element_of(&list, child).ok())
+                .any(|e| removes_inside(taken, &e));
             if kept.is_empty() && !reached { Value::Null } else { Value::Array(kept) }
         }
         (Form::Map, Value::Object(entries)) => {
@@ -43,7 +45,7 @@ pub fn remove(value: &Value, taken: &Set, node: Node<'_>) -> Value {
                     Some((key.clone(), child))
                 })
                 .collect();
-            let reached = entries.keys().any(|key| reaches(taken, &Element::field(key.as_str())));
+            let reached = entries.keys().any(|key| removes_inside(taken, &Element::field(key.as_str())));
             if kept.is_empty() && !reached { Value::Null } else { Value::Object(kept) }
         }
         _ => Value::Null,
@@ -66,6 +68,6 @@ fn rest(child: &Value, taken: &Set, element: &Element, node: Option<Node<'_>>) -
 }
 
 /// Whether a set removes something below an element, and not the element itself.
-fn reaches(taken: &Set, element: &Element) -> bool {
+fn removes_inside(taken: &Set, element: &Element) -> bool {
     !taken.has_element(element) && taken.below(element).is_some_and(|below| !below.is_empty())
 }

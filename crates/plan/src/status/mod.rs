@@ -108,7 +108,7 @@ pub fn status(
             proof::report(&reconciled, progress.proof, &mut status, &mut conditions);
         }
     }
-    router::deletion_status::forget(&Context::new(service, &service.spec, snapshot)?, &mut status);
+    router::leaving::forget(&Context::new(service, &service.spec, snapshot)?, &mut status);
     check_readable(snapshot)?;
     status.conditions = list;
     status.observed_generation = generation;

@@ -257,14 +257,14 @@ pub(super) fn register(library: &mut Context<'_>) {
         }
         Ok(Cel::Bool(true))
     });
-    library.add_function(PAID, |call: &FunctionContext<'_, '_>| paid(call));
+    library.add_function(PAID, |call: &FunctionContext<'_, '_>| charge_argument(call));
     library.add_function(PAID_REGEX, |call: &FunctionContext<'_, '_>| {
         spend(REGEX)?;
-        paid(call)
+        charge_argument(call)
     });
 }
 
-fn paid(call: &FunctionContext<'_, '_>) -> ResolveResult {
+fn charge_argument(call: &FunctionContext<'_, '_>) -> ResolveResult {
     spend(1)?;
     let [argument] = call.args else { return Err(call.error("takes one argument")) };
     let value = call.ptx.resolve(argument)?;

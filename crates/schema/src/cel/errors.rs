@@ -5,7 +5,7 @@ use kube_cel::cel::ExecutionError;
 type Cel = kube_cel::cel::Value;
 
 /// Words an evaluation error like cel-go, as far as possible.
-pub(super) fn worded(error: &ExecutionError) -> String {
+pub(super) fn cel_go_message(error: &ExecutionError) -> String {
     match error {
         ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
         ExecutionError::NoSuchOverload => "no such overload".to_owned(),

@@ -28,7 +28,7 @@ use serde_json::Value;
 pub use self::program::Program;
 use self::{
     budget::{EXCEEDED, OF_OBJECT},
-    errors::worded,
+    errors::cel_go_message,
     library::LIBRARY,
     shape::Shape,
     value::convert,
@@ -186,7 +186,7 @@ impl RuleResults {
                 Err(error) => Cause::invalid(
                     path,
                     &Value::from(schema.type_name()),
-                    format!("{} evaluating rule: {}", worded(&error), rule.named()),
+                    format!("{} evaluating rule: {}", cel_go_message(&error), rule.named()),
                 ),
             };
             if !compiled.uses_old && unchanged() {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{
     bounds,
     budget::{self, MeteredExpression, OF_OBJECT},
-    errors::{undeclared_message, worded},
+    errors::{cel_go_message, undeclared_message},
     library::LIBRARY,
     optional,
 };
@@ -169,7 +169,7 @@ impl Program {
                 Some(program) => program.resolve(&scope, size, &mut steps),
                 None => MeteredExpression::new(self.expression.clone()).resolve(&scope, size, &mut steps),
             };
-            resolved.map_err(|error| worded(&error))
+            resolved.map_err(|error| cel_go_message(&error))
         })
     }
 }

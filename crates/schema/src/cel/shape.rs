@@ -108,19 +108,19 @@ impl Shape {
 impl<const N: usize> AccessCollector<N> {
     /// Handles an expression whose value is used in an unknown way, so that all of it counts as read.
     fn all(&mut self, expression: &IdedExpr) {
-        if let Some((variable, way)) = self.denoted(expression) {
+        if let Some((variable, way)) = self.denoted_part(expression) {
             self.shapes[variable].at(&way).whole = true;
         }
     }
 
     /// Returns the part of a variable that the expression denotes, if it denotes one. Reading that part is not recorded yet.
-    fn denoted(&mut self, expression: &IdedExpr) -> Option<(usize, AccessPath)> {
+    fn denoted_part(&mut self, expression: &IdedExpr) -> Option<(usize, AccessPath)> {
         match &expression.expr {
             Expr::Ident(name) => {
                 self.bound.iter().rev().find(|(bound, _)| bound == name).and_then(|(_, way)| way.clone())
             }
             Expr::Select(select) => {
-                let (variable, mut way) = self.denoted(&select.operand)?;
+                let (variable, mut way) = self.denoted_part(&select.operand)?;
                 way.push(Step::Field(select.field.clone()));
                 // The shape of the parent records that the presence of the field is read.
                 self.shapes[variable].at(&way);
@@ -140,7 +140,7 @@ impl<const N: usize> AccessCollector<N> {
                 None
             }
             Expr::Comprehension(fold) => {
-                let range = self.denoted(&fold.iter_range);
+                let range = self.denoted_part(&fold.iter_range);
                 let item = range.map(|(variable, mut way)| {
                     self.shapes[variable].at(&way).keys = true;
                     way.push(Step::Item);
@@ -188,14 +188,14 @@ impl<const N: usize> AccessCollector<N> {
                 return None;
             }
         };
-        let (variable, mut way) = self.denoted(operand)?;
+        let (variable, mut way) = self.denoted_part(operand)?;
         way.push(step);
         self.shapes[variable].at(&way);
         Some((variable, way))
     }
 
     fn keys(&mut self, operand: &IdedExpr) {
-        if let Some((variable, way)) = self.denoted(operand) {
+        if let Some((variable, way)) = self.denoted_part(operand) {
             self.shapes[variable].at(&way).keys = true;
         }
     }

@@ -49,7 +49,7 @@ pub struct Args {
     #[arg(long, default_value = "")]
     pub ec_connector: String,
     /// Serve TLS.
-    #[arg(long, action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true")]
+    #[arg(long, action = ArgAction::Set, value_parser = parse_go_bool, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true")]
     pub secure_proxy: bool,
     /// Folder with tls.crt and tls.key, reloaded when they change [default: a self-signed certificate].
     #[arg(long, default_value = "")]
@@ -61,7 +61,7 @@ pub struct Args {
     #[arg(long, value_delimiter = ',')]
     pub tls_insecure_skip_verify: Vec<String>,
     /// Send prompts only to pods of the InferencePool.
-    #[arg(long, action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long, action = ArgAction::Set, value_parser = parse_go_bool, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub enable_ssrf_protection: bool,
     /// InferencePool as NAMESPACE/NAME; a name without namespace is in namespace `default`.
     #[arg(long, env = "INFERENCE_POOL", default_value = "")]
@@ -70,7 +70,7 @@ pub struct Args {
     #[arg(long, default_value = groups::POOL)]
     pub pool_group: String,
     /// Choose a random prefill endpoint instead of the first one.
-    #[arg(long, env = "ENABLE_PREFILLER_SAMPLING", action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long, env = "ENABLE_PREFILLER_SAMPLING", action = ArgAction::Set, value_parser = parse_go_bool, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub enable_prefiller_sampling: bool,
     /// Number of retries of a prefill that failed with 502, 503 or 504, or without a response.
     #[arg(long, default_value_t = 0)]
@@ -82,7 +82,7 @@ pub struct Args {
     #[arg(long, default_value = "10m", value_parser = duration::parse)]
     pub prefill_timeout: Duration,
     /// Let the decoder compute the prompt if a prefill fails because of the prefiller, as releases up to 0.7 did.
-    #[arg(long, action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long, action = ArgAction::Set, value_parser = parse_go_bool, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub decode_on_prefill_failure: bool,
     /// nixlv2, chat requests: number of tokens to request from the decoder at a time; 0 for all at once.
     #[arg(long, default_value_t = 0)]
@@ -112,13 +112,13 @@ pub struct Args {
     pub p2p_connector_port: u16,
     /// nixlv2: let engines pull KV cache from the engine in the header x-kv-cache-source-host-port. Always on with
     /// offloading.
-    #[arg(long, action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long, action = ArgAction::Set, value_parser = parse_go_bool, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub enable_p2p_pull: bool,
     /// Prefillers that write caches into the decoder's memory.
     #[command(flatten)]
     pub moriio: MoriioArgs,
     /// Not supported: refused if true. The traceparent of the client reaches the engines.
-    #[arg(long, action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long, action = ArgAction::Set, value_parser = parse_go_bool, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub tracing: bool,
     /// Log verbosity: 0 for operators, higher for details, 5 and more includes libraries.
     #[arg(long = "v", short = 'v', value_name = "LEVEL")]

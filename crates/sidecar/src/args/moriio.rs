@@ -12,7 +12,7 @@ use super::parse_go_bool;
 #[derive(Debug, Clone, clap::Args)]
 pub struct MoriioArgs {
     /// nixlv2: let prefillers write KV caches into the decoder's memory, instead of keeping them for the decoder to fetch.
-    #[arg(long, action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long, action = ArgAction::Set, value_parser = parse_go_bool, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub moriio_write_mode: bool,
     /// Address or hostname of this pod, to which prefillers write [default: $POD_IP].
     #[arg(long)]
@@ -24,7 +24,7 @@ pub struct MoriioArgs {
     #[arg(long)]
     pub moriio_decode_handshake_port: Option<u16>,
     /// Send requests to the prefiller and the decoder at the same time; the decoder's response waits for the prefiller's.
-    #[arg(long, action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long, action = ArgAction::Set, value_parser = parse_go_bool, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub moriio_parallel_dispatch: bool,
     /// Time that the decoder waits for the prefiller with --moriio-parallel-dispatch [default: 30s].
     #[arg(long, value_parser = duration::parse)]

@@ -137,11 +137,11 @@ fn mistyped(map: &Map<String, Value>, kind: &TypeDef, path: &str) -> Option<Stri
     map.iter().find_map(|(name, value)| {
         let field = kind.field(name)?;
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-        mistyped_value(value, field, &field.shape, kind, &path)
+        type_error(value, field, &field.shape, kind, &path)
     })
 }
 
-fn mistyped_value(value: &Value, field: &Field, shape: &Shape, kind: &TypeDef, path: &str) -> Option<String> {
+fn type_error(value: &Value, field: &Field, shape: &Shape, kind: &TypeDef, path: &str) -> Option<String> {
     let wrong = |got: &str, expected: &str| {
         Some(format!(
             "json: cannot unmarshal {got} into Go struct field {}.{path} of type {expected}",
@@ -165,10 +165,10 @@ fn mistyped_value(value: &Value, field: &Field, shape: &Shape, kind: &TypeDef, p
         | (Shape::Float | Shape::Quantity, Value::Number(_)) => None,
         (Shape::Message { name, .. }, Value::Object(map)) => mistyped(map, type_def(name)?, path),
         (Shape::List { element, .. }, Value::Array(items)) => {
-            items.iter().find_map(|item| mistyped_value(item, field, element, kind, path))
+            items.iter().find_map(|item| type_error(item, field, element, kind, path))
         }
         (Shape::Map { value: inner, .. }, Value::Object(map)) => {
-            map.values().find_map(|value| mistyped_value(value, field, inner, kind, path))
+            map.values().find_map(|value| type_error(value, field, inner, kind, path))
         }
         (Shape::Int32 | Shape::IntOrString, Value::Number(number)) => match number.as_i64() {
             Some(n) if i32::try_from(n).is_ok() => None,

@@ -39,7 +39,7 @@ pub(super) fn below(path: &Field<'_>) {
     if path.as_text().starts_with('/') {
         path.invalid("must be a relative path");
     }
-    no_way_up(path);
+    forbid_parent_path(path);
 }
 
 /// Like [`below`], and refuses a name with two dots at its beginning: the kubelet's own files have such names.
@@ -51,7 +51,7 @@ pub(super) fn not_reserved(path: &Field<'_>) {
 }
 
 /// Refuses a path that contains `..`.
-pub(super) fn no_way_up(path: &Field<'_>) {
+pub(super) fn forbid_parent_path(path: &Field<'_>) {
     if path.as_text().split('/').any(|part| part == "..") {
         path.invalid("must not contain '..'");
     }

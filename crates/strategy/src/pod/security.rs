@@ -57,7 +57,7 @@ fn is_sysctl_part(part: &str) -> bool {
 }
 
 /// Refuses a container that sees all of `/proc`, unless its users are not those of the node.
-pub(super) fn unmasked(container: &Field<'_>, spec: &Field<'_>) {
+pub(super) fn refuse_unmasked(container: &Field<'_>, spec: &Field<'_>) {
     let mount = container.at("securityContext.procMount");
     if mount.as_text() == "Unmasked" && spec["hostUsers"] != false {
         mount.invalid("`hostUsers` must be false to use `Unmasked`");

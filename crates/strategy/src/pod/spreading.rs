@@ -18,7 +18,7 @@ pub(super) fn validate(spec: &Field<'_>) {
         constraint.at("topologyKey").not_empty("can not be empty");
         let (key, action) = (constraint.text("topologyKey"), constraint.text_at("whenUnsatisfiable"));
         action.one_of(&["DoNotSchedule", "ScheduleAnyway"]);
-        domains(&constraint.at("minDomains"), action.as_text());
+        spreading_domains(&constraint.at("minDomains"), action.as_text());
         for policy in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
             constraint.at(policy).one_of(&["Honor", "Ignore"]);
         }
@@ -37,7 +37,7 @@ pub(super) fn validate(spec: &Field<'_>) {
     }
 }
 
-fn domains(least: &Field<'_>, action: &str) {
+fn spreading_domains(least: &Field<'_>, action: &str) {
     let Some(number) = least.as_i64() else { return };
     if number <= 0 {
         least.invalid("must be greater than zero");

@@ -88,7 +88,7 @@ pub(crate) fn validate_spec(spec: &Field<'_>) {
             check_name(&container.at("name"), &mut seen);
             validate_container(&container, &volumes, &claims);
             resources::resize(&container, &spec["restartPolicy"]);
-            security::unmasked(&container, spec);
+            security::refuse_unmasked(&container, spec);
             if list == "initContainers" {
                 // Init containers run one after the other.
                 hosts.clear();

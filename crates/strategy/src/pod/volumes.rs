@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{
-    files::{self, mode, no_way_up, not_reserved},
+    files::{self, forbid_parent_path, mode, not_reserved},
     mounts::Volumes,
 };
 use crate::{Field, checks::first_of, names::NameRule, quantity::Quantity, storage};
@@ -97,7 +97,7 @@ fn source(kind: &str, source: &Field<'_>) {
             }
         }
         "hostPath" => {
-            no_way_up(&source.at("path"));
+            forbid_parent_path(&source.at("path"));
             source.at("type").one_of(&HOST_PATHS);
         }
         "emptyDir" => {

@@ -51,14 +51,14 @@ fn add_all(definitions: Map<String, Value>, schemas: &mut Map<String, Value>) {
         if schemas.contains_key(&name) {
             continue;
         }
-        refer(&mut schema);
+        to_openapi_references(&mut schema);
         mark(&name, &mut schema);
         schemas.insert(name, schema);
     }
 }
 
 /// Turns references into those of OpenAPI 3.0, where a reference must not have siblings.
-fn refer(schema: &mut Value) {
+fn to_openapi_references(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
             if let Some(name) =
@@ -73,9 +73,9 @@ fn refer(schema: &mut Value) {
                 }
                 return;
             }
-            map.values_mut().for_each(refer);
+            map.values_mut().for_each(to_openapi_references);
         }
-        Value::Array(items) => items.iter_mut().for_each(refer),
+        Value::Array(items) => items.iter_mut().for_each(to_openapi_references),
         _ => {}
     }
 }

@@ -104,7 +104,7 @@ impl Operations<'_> {
 
     fn read(&self, subresource: &str) -> Value {
         let mut operation =
-            self.operation("get", "read", &capital(subresource), "read the specified", self.name);
+            self.operation("get", "read", &upper_first(subresource), "read the specified", self.name);
         if !self.built_in() {
             operation["parameters"] = json!([query("resourceVersion", "string")]);
         }
@@ -113,7 +113,7 @@ impl Operations<'_> {
 
     fn replace(&self, subresource: &str) -> Value {
         let mut operation =
-            self.operation("put", "replace", &capital(subresource), "replace the specified", self.name);
+            self.operation("put", "replace", &upper_first(subresource), "replace the specified", self.name);
         operation["parameters"] = Self::writing();
         operation["requestBody"] = self.body();
         operation["responses"]["201"] = answer("Created", self.name, self.built_in());
@@ -124,7 +124,7 @@ impl Operations<'_> {
         let mut operation = self.operation(
             "patch",
             "patch",
-            &capital(subresource),
+            &upper_first(subresource),
             "partially update the specified",
             self.name,
         );
@@ -172,9 +172,9 @@ impl Operations<'_> {
         let resource = self.resource;
         let scope = if resource.namespaced && suffix != "ForAllNamespaces" { "Namespaced" } else { "" };
         let group = group_name(&resource.group);
-        let version = capital(&resource.version);
+        let version = upper_first(&resource.version);
         json!({
-            "tags": [format!("{}_{}", small(&group), resource.version)],
+            "tags": [format!("{}_{}", lower_first(&group), resource.version)],
             "description": format!("{what} {}", resource.kind),
             "operationId": format!("{verb}{group}{version}{scope}{}{suffix}", resource.kind),
             "responses": {
@@ -270,15 +270,15 @@ fn group_name(group: &str) -> String {
         return "Core".to_owned();
     }
     let short = group.strip_suffix(".k8s.io").filter(|rest| !rest.contains('.')).unwrap_or(group);
-    short.split(['.', '-']).map(capital).collect()
+    short.split(['.', '-']).map(upper_first).collect()
 }
 
-fn capital(word: &str) -> String {
+fn upper_first(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-fn small(word: &str) -> String {
+fn lower_first(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }

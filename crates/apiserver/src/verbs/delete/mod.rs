@@ -82,7 +82,7 @@ pub(crate) async fn collection(call: &mut Call<'_>) -> Result<Answer, ApiError> 
         revision: call.state.store.revision(),
         items: form::show_all(call.state, &call.resource, stored).await?,
         continues: last.map(|last| read::continue_after(snapshot.revision, last)),
-        remaining: remaining.filter(|_| selector.is_everything()),
+        remaining: remaining.filter(|_| selector.selects_all()),
     };
     respond::list(call.request, &call.resource, listing)
 }

@@ -131,12 +131,12 @@ fn body_options(call: &Call<'_>) -> Result<Value, ApiError> {
     let request = call.request;
     let document = match request.content_type().as_str() {
         "" | "application/json" => decode::json(&request.body).map_err(|why| {
-            ApiError::unforeseen(format!("couldn't get version/kind; json parse error: {why}"))
+            ApiError::unexpected_error(format!("couldn't get version/kind; json parse error: {why}"))
         })?,
-        "application/yaml" => decode::yaml(&request.body).map_err(ApiError::unforeseen)?,
+        "application/yaml" => decode::yaml(&request.body).map_err(ApiError::unexpected_error)?,
         "application/vnd.kubernetes.protobuf" => {
             let value = crate::protobuf::decode(&request.body, "v1", "DeleteOptions")
-                .map_err(|error| ApiError::unforeseen(error.why))?;
+                .map_err(|error| ApiError::unexpected_error(error.why))?;
             decode::Document { value, duplicates: Vec::new() }
         }
         _ => {
@@ -147,21 +147,25 @@ fn body_options(call: &Call<'_>) -> Result<Value, ApiError> {
     };
     let value = document.value;
     if let Some(wrong) = incoming::not_an_object(&value) {
-        return Err(ApiError::unforeseen(format!("couldn't get version/kind; json parse error: {wrong}")));
+        return Err(ApiError::unexpected_error(format!(
+            "couldn't get version/kind; json parse error: {wrong}"
+        )));
     }
     let kind = value["kind"].as_str().unwrap_or_default();
     let version = value["apiVersion"].as_str().filter(|version| !version.is_empty());
     if kind == "Status" && version == Some("v1") {
-        return Err(ApiError::unforeseen("converting (v1.Status) to (v1.DeleteOptions): unknown conversion"));
+        return Err(ApiError::unexpected_error(
+            "converting (v1.Status) to (v1.DeleteOptions): unknown conversion",
+        ));
     }
     if !kind.is_empty() && kind != "DeleteOptions" {
-        return Err(ApiError::unforeseen(format!(
+        return Err(ApiError::unexpected_error(format!(
             "no kind \"{kind}\" is registered for version \"{}\" in scheme \"pkg/runtime/scheme.go:110\"",
             version.unwrap_or("meta.k8s.io/v1")
         )));
     }
     if let Some(why) = mistyped(&value) {
-        return Err(ApiError::unforeseen(why));
+        return Err(ApiError::unexpected_error(why));
     }
     Ok(value)
 }

@@ -111,7 +111,9 @@ pub(super) fn check_revision(
         ));
     }
     if !unconditional && given.parse::<u64>().is_err() {
-        return Err(ApiError::unforeseen(format!("strconv.ParseUint: parsing \"{given}\": invalid syntax")));
+        return Err(ApiError::unexpected_error(format!(
+            "strconv.ParseUint: parsing \"{given}\": invalid syntax"
+        )));
     }
     let uid = value["metadata"]["uid"].as_str().unwrap_or_default();
     let stored_uid = live["metadata"]["uid"].as_str().unwrap_or_default();

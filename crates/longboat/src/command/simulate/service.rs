@@ -215,7 +215,7 @@ fn engine(args: &SimulateArgs) -> anyhow::Result<Parameters> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Parameters, cautions};
+    use super::{Parameters, accuracy_notes};
 
     #[test]
     fn an_engine_whose_prompts_wait_for_nothing_is_named_and_so_are_times_that_nobody_measured() {

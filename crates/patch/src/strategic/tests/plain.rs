@@ -152,7 +152,7 @@ proptest! {
     fn the_state_to_sort_by_is_the_same(
         server in vec(named(), 0..9), patch in vec(named_or_directive(), 0..9)
     ) {
-        let written = merge::written_to(server.clone(), &patch, "name");
+        let written = merge::as_upstream_sorts(server.clone(), &patch, "name");
         prop_assert_eq!(written, written_to(server, &patch, "name"));
     }
 }
