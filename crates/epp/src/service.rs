@@ -70,7 +70,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
     server.threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MAX_THREADS));
     let client = match server.picker.layer.discovery_file {
         Some(_) => None,
-        None => Some(Client::try_default().await.map_err(Error::Cluster)?),
+        None => Some(longboat_watch::client().await.map_err(Error::Cluster)?),
     };
     server.run(client.map(|client| longboat_watch::named(client, MANAGER)), shutdown).await
 }

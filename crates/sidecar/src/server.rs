@@ -14,7 +14,6 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto::{Builder, Connection},
 };
-use kube::Client;
 use longboat_accept::{Budget, FramingStream, Guard, RunningRequests};
 use longboat_tls::{LeafRequest, ReloadingConfig, ReloadingRoots};
 use rustls::ServerConfig;
@@ -69,7 +68,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
     let allowlist = match settings.allowed.clone() {
         None => None,
         Some(pool) => {
-            let client = Client::try_default().await.map_err(Error::Cluster)?;
+            let client = longboat_watch::client().await.map_err(Error::Cluster)?;
             let allowlist = Allowlist::default();
             let (publish, mut known) = watch::channel(PoolKnowledge::Nothing);
             let following =

@@ -5,6 +5,7 @@
 //! object only by convention. So this crate delivers objects of every kind as text, and the caller decodes those that it
 //! needs: [`ReceivedObject`], [`Decode`].
 
+mod connect;
 mod decode;
 mod error;
 mod named;
@@ -24,6 +25,7 @@ use kube::{
     },
 };
 
+pub use connect::{client, with_read_timeout};
 pub use decode::Decode;
 pub use error::{has_code, text_of, text_of_watch};
 pub use named::named;

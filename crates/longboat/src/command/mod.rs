@@ -191,7 +191,7 @@ async fn gateway(args: longboat_gateway::Args, shutdown: CancellationToken) -> a
 
 /// Returns how a role reaches the API server.
 async fn cluster_config(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Config> {
-    match kubeconfig {
+    let config = match kubeconfig {
         Some(path) => {
             let read = || async {
                 let kubeconfig = kube::config::Kubeconfig::read_from(path)?;
@@ -203,5 +203,6 @@ async fn cluster_config(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Confi
         None => kube::Config::infer()
             .await
             .context("no cluster is configured: set --kubeconfig or KUBECONFIG, or run in a cluster"),
-    }
+    }?;
+    Ok(longboat_watch::with_read_timeout(config))
 }
