@@ -34,13 +34,13 @@ pub(crate) enum Severity {
 #[derive(Debug)]
 struct EventRequest {
     about: ObjectReference,
-    saying: Saying,
+    content: EventContent,
     at: Timestamp,
 }
 
 /// What an event says.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Saying {
+struct EventContent {
     component: &'static str,
     severity: Severity,
     reason: &'static str,
@@ -87,8 +87,8 @@ impl Recorder {
         message: String,
     ) {
         let at = Timestamp::now();
-        let saying = Saying { component: self.component, severity, reason, message };
-        if self.queue.try_send(EventRequest { about, saying, at }).is_err() {
+        let content = EventContent { component: self.component, severity, reason, message };
+        if self.queue.try_send(EventRequest { about, content, at }).is_err() {
             tracing::debug!(reason, "Dropped an event.");
         }
     }
@@ -109,16 +109,16 @@ pub(crate) fn reference<K: Resource<DynamicType = ()>>(object: &K) -> ObjectRefe
 }
 
 /// The uid and the field of what a repeated event is about, and what it says.
-type Key = (Option<String>, Option<String>, Saying);
+type Key = (Option<String>, Option<String>, EventContent);
 
 /// Writes the events of a queue. Remembers the name and the count of each.
 async fn write(client: Client, node: String, mut queue: mpsc::Receiver<EventRequest>) {
     let mut written: HashMap<Key, (String, i32)> = HashMap::new();
     while let Some(request) = queue.recv().await {
-        let EventRequest { about, saying, at } = &request;
+        let EventRequest { about, content, at } = &request;
         let namespace = about.namespace.clone().unwrap_or_else(|| "default".to_owned());
         let api: Api<Event> = Api::namespaced(client.clone(), &namespace);
-        let key = (about.uid.clone(), about.field_path.clone(), saying.clone());
+        let key = (about.uid.clone(), about.field_path.clone(), content.clone());
         if let Some((name, count)) = written.get_mut(&key) {
             *count += 1;
             let patch = json!({"count": *count, "lastTimestamp": Time(*at)});
@@ -142,19 +142,19 @@ async fn write(client: Client, node: String, mut queue: mpsc::Receiver<EventRequ
 }
 
 fn event(request: EventRequest, node: &str, name: String, namespace: String) -> Event {
-    let EventRequest { about, saying, at } = request;
-    let host = (saying.component == KUBELET).then(|| node.to_owned());
+    let EventRequest { about, content, at } = request;
+    let host = (content.component == KUBELET).then(|| node.to_owned());
     Event {
         metadata: ObjectMeta { name: Some(name), namespace: Some(namespace), ..ObjectMeta::default() },
         involved_object: about,
-        reason: Some(saying.reason.to_owned()),
-        message: Some(saying.message),
-        type_: Some(match saying.severity {
+        reason: Some(content.reason.to_owned()),
+        message: Some(content.message),
+        type_: Some(match content.severity {
             Severity::Normal => "Normal".to_owned(),
             Severity::Warning => "Warning".to_owned(),
         }),
-        source: Some(EventSource { component: Some(saying.component.to_owned()), host: host.clone() }),
-        reporting_component: Some(saying.component.to_owned()),
+        source: Some(EventSource { component: Some(content.component.to_owned()), host: host.clone() }),
+        reporting_component: Some(content.component.to_owned()),
         reporting_instance: host,
         first_timestamp: Some(Time(at)),
         last_timestamp: Some(Time(at)),

@@ -25,8 +25,11 @@ const S3: [(&str, &str); 9] = [
 /// returns a file below `crates`.
 pub(crate) fn gaps(read: impl Fn(&str) -> io::Result<String>) -> io::Result<Vec<String>> {
     let text: String = read(S3_SOURCE)?.split_whitespace().collect();
-    let keys: BTreeSet<&str> =
-        text.split("self.setting(\"").skip(1).filter_map(|rest| Some(rest.split_once('"')?.0)).collect();
+    // `("key", "VARIABLE", &platform.s3_default)`
+    let keys: BTreeSet<&str> = text
+        .split("\",&platform.s3_")
+        .filter_map(|before| Some(before.rsplit_once("(\"")?.1.split_once('"')?.0))
+        .collect();
     let told: BTreeSet<&str> = S3.map(|(key, _)| key).into();
     let mut gaps: Vec<String> =
         keys.symmetric_difference(&told).map(|key| format!("the annotation {S3_PREFIX}{key}")).collect();
