@@ -69,7 +69,7 @@ fn define_kinds(folder: &Path) {
         .stdout(Stdio::null());
     let generated =
         fs::read_dir(crate::root().join("deploy/crds")).unwrap().flatten().map(|file| file.path());
-    let of_local_mode = crate::root().join("crates/local/src/objects/gateway-kinds.yaml");
+    let of_local_mode = crate::root().join("crates/api/src/crd/gateway-kinds.yaml");
     for file in generated.filter(|file| !file.ends_with("kustomization.yaml")).chain([of_local_mode]) {
         command.arg("-f").arg(file);
     }

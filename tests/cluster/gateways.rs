@@ -283,8 +283,7 @@ pub(crate) fn start_pod(server: &Server, address: &str, monitoring: u16) -> Runn
 /// Installs the kinds, the class and the rights of Gateways, and starts the controller.
 pub(crate) fn install_gateways(server: &Server) -> Replica {
     install(server);
-    for path in
-        ["crates/local/src/objects/gateway-kinds.yaml", "deploy/kustomize/components/gateway/gateway.yaml"]
+    for path in ["crates/api/src/crd/gateway-kinds.yaml", "deploy/kustomize/components/gateway/gateway.yaml"]
     {
         let path = tools::root().join(path);
         let applied = || kubectl(server, &["apply", "--server-side", "-f", path.to_str().unwrap()]);

@@ -37,6 +37,7 @@ pub fn causes_of(value: &Value, path: &str, check: impl FnOnce(&Field<'_>)) -> V
 
 impl<'v> Field<'v> {
     /// The field of this name, or below several names with dots between them.
+    #[must_use]
     pub fn at(&self, names: &str) -> Self {
         let mut path = String::with_capacity(self.path.len() + 1 + names.len());
         path.push_str(&self.path);
@@ -48,6 +49,7 @@ impl<'v> Field<'v> {
     }
 
     /// Like [`Self::at`], for a text that is empty if it is missing.
+    #[must_use]
     pub fn text_at(&self, names: &str) -> Self {
         let field = self.at(names);
         if field.is_string() { field } else { Self { value: &EMPTY, ..field } }

@@ -71,7 +71,7 @@ fn target(target: &Field<'_>) {
     let text = version.as_text();
     if text.matches('/').count() > 1 {
         version.invalid(format!("unexpected GroupVersion string: {text}"));
-    } else if !text.contains('/') && !(text == "v1" && target.text("kind") == "ReplicationController") {
+    } else if !text.contains('/') && (text != "v1" || target.text("kind") != "ReplicationController") {
         version.invalid("apiVersion must specify API group");
     }
     for key in ["kind", "name"] {
@@ -168,7 +168,7 @@ fn amount(kind: &str, target: &Field<'_>) {
         "Pods" => {}
         "External" => match (has_value, has_average) {
             (true, true) => {
-                value.forbidden("may not set both a target value for metric and a per-pod target")
+                value.forbidden("may not set both a target value for metric and a per-pod target");
             }
             (false, false) => {
                 average.required("must set either a target value for metric or a per-pod target");

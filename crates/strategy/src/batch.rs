@@ -188,7 +188,7 @@ fn validate_schedule(object: &Field<'_>) {
     match zone.as_str() {
         Some("") => zone.invalid("timeZone must be nil or non-empty string"),
         Some(name) if jiff::tz::TimeZone::get(name).is_err() => {
-            zone.invalid(format!("unknown time zone {name}"))
+            zone.invalid(format!("unknown time zone {name}"));
         }
         _ => {}
     }

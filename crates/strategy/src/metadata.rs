@@ -47,7 +47,9 @@ fn content(resource: &Resource, metadata: &Field<'_>) {
     if !prefix.is_empty() {
         // the generated suffix makes a trailing dash or dot valid
         let sample = prefix.strip_suffix(['-', '.']).map_or_else(|| prefix.to_owned(), |p| format!("{p}a"));
-        names::problems(rule, &sample).iter().for_each(|problem| generate.invalid(problem));
+        for problem in names::problems(rule, &sample) {
+            generate.invalid(problem);
+        }
     }
     name.not_empty("name or generateName is required");
     name.optional_name(rule);

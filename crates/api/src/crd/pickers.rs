@@ -2,11 +2,9 @@
 
 use serde_json::Value;
 
+use super::vendored;
+
 /// Returns the CRDs of InferenceObjective and InferenceModelRewrite, in the groups that llm-d's pickers read.
 pub fn pickers() -> Vec<Value> {
-    parsed(include_str!("pickers.yaml"))
-}
-
-fn parsed(documents: &str) -> Vec<Value> {
-    serde_saphyr::from_multiple(documents).expect("a test reads the embedded file")
+    vendored::several(include_str!("pickers.yaml"))
 }

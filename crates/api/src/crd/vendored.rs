@@ -57,7 +57,12 @@ pub fn runtimes() -> Vec<Value> {
 
 /// Returns the CRDs of further kinds of the Gateway API, with what the gateway reads of them.
 pub fn gateway_kinds() -> Vec<Value> {
-    serde_saphyr::from_multiple(GATEWAY_KINDS).expect("a test reads the embedded file")
+    several(GATEWAY_KINDS)
+}
+
+/// Parses embedded documents.
+pub(super) fn several(documents: &str) -> Vec<Value> {
+    serde_saphyr::from_multiple(documents).expect("a test reads the embedded files")
 }
 
 fn parsed(document: &&str) -> Value {

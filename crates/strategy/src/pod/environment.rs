@@ -44,7 +44,9 @@ fn value_from(source: &Field<'_>, has_value: bool) {
     let refuse = |detail| source.invalid_as("\"\"", detail);
     match given.len() {
         0 => {
-            refuse("must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`")
+            refuse(
+                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`",
+            );
         }
         _ if has_value => refuse("may not be specified when `value` is not empty"),
         1 => {}

@@ -68,9 +68,9 @@ fn handler(action: &Field<'_>, known: &[&str], grace: i64) {
         _ => {
             let port = handler.at("port");
             if port.is_null() {
-                required_port(&port)
+                required_port(&port);
             } else {
-                checks::port(&port)
+                checks::port(&port);
             }
             port_name(&port);
             handler.at("scheme").one_of(&["HTTP", "HTTPS"]);

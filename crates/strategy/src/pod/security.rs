@@ -72,7 +72,7 @@ pub(super) fn of_container(container: &Field<'_>) {
     context.at("procMount").one_of(&["Default", "Unmasked"]);
     if context["allowPrivilegeEscalation"] == false {
         let refuse = |what: &str| {
-            context.invalid(format!("cannot set `allowPrivilegeEscalation` to false and {what}"))
+            context.invalid(format!("cannot set `allowPrivilegeEscalation` to false and {what}"));
         };
         if context["privileged"] == true {
             refuse("`privileged` to true");
