@@ -160,12 +160,12 @@ pub async fn serve(args: Args, client: Client, shutdown: CancellationToken) -> R
         while let Some(observed) = watcher.next(|_| BTreeSet::new()).await {
             replace(&observed, &ports);
         }
-        future::pending().await;
+        future::pending::<()>().await;
     };
     let refuse = async {
         tokio::time::sleep(args.drain_timeout.saturating_sub(REFUSAL_TIME)).await;
         over.cancel();
-        future::pending().await;
+        future::pending::<()>().await;
     };
     let ended = async {
         sockets.ended().await;
