@@ -65,7 +65,7 @@ impl Applier {
                 Ok(after) => break after,
                 // A busy server may need longer for a CRD of a megabyte than its own timeout.
                 Err(error) if is_passing(&error) && !self.deadline.is_over() => {
-                    self.deadline.sleep_interval().await
+                    self.deadline.sleep_interval().await;
                 }
                 Err(error) => return Err(conflict(&title, &error)),
             }
@@ -107,7 +107,7 @@ impl Applier {
             match api.replace(object::name(wanted), &params, &found).await {
                 Ok(_) => return Ok(()),
                 Err(error) if is_passing(&error) && !self.deadline.is_over() => {
-                    self.deadline.sleep_interval().await
+                    self.deadline.sleep_interval().await;
                 }
                 Err(error) => return Err(refused(error)),
             }
