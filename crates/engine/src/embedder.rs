@@ -88,8 +88,11 @@ impl Embedder {
         memory::check(weights.memory(args.as_shipped), (blocks * block_bytes) as u64)?;
         let transformer = Transformer::load(weights, config, context, args.as_shipped)?;
         let config = transformer.config();
-        let vectors =
-            Vectors { width: config.width, are_normalised: made.normalises, ..cuts(weights, config.width) };
+        let vectors = Vectors {
+            width: config.width,
+            are_normalised: made.normalises,
+            ..shortened_lengths(weights, config.width)
+        };
         let vocabulary = config.vocabulary;
         let kv = Kv::new(config.layers, blocks, args.block_size, config.kv_heads, config.head_width);
         tracing::info!(

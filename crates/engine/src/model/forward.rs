@@ -5,7 +5,7 @@ use std::path::Path;
 use rayon::prelude::*;
 
 use super::{
-    attention::attend,
+    attention::compute_attention,
     config::Config,
     layer::{Layer, LayerAdapters, Reader, Span, add, normalise, normalised},
     names::Part,
@@ -155,7 +155,7 @@ impl Transformer {
             }
             let rows = row * query_width..(row + span.tokens.len()) * query_width;
             let attend = |(offset, (queries, found)): (usize, (&[f32], &mut [f32]))| {
-                attend(queries, kv, number, &span.table, span.start + offset + 1, kv_heads, found);
+                compute_attention(queries, kv, number, &span.table, span.start + offset + 1, kv_heads, found);
             };
             queries[rows.clone()]
                 .par_chunks_exact(query_width)
