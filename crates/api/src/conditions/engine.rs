@@ -8,7 +8,7 @@ use super::{Condition, ConditionStatus, Severity, types::READY};
 /// The conditions of an object during a reconcile.
 ///
 /// Each change gets the given time plus one nanosecond per earlier change, so that the newest condition is the one that was
-/// changed last. [`groom`] replaces these times before the status is written.
+/// changed last. [`set_transition_times`] replaces these times before the status is written.
 #[derive(Debug)]
 pub struct Conditions<'a> {
     dependents: &'static [&'static str],

@@ -43,7 +43,7 @@ pub(super) struct Table {
     pub(super) objects: BTreeMap<Key, Arc<StoredObject>>,
     pub(super) signal: watch::Sender<u64>,
     history: VecDeque<Change>,
-    /// The sum of [`past_bytes`] of the history.
+    /// The sum of [`retained_bytes`] of the history.
     history_bytes: usize,
     /// The last revision that has fallen out of the window.
     forgotten: u64,
