@@ -194,6 +194,11 @@ pub(crate) fn accepted_documents(
     let errors = report.findings.iter().filter(is_error);
     let mut text = String::new();
     for finding in errors {
+        let mut finding = finding.clone();
+        if let (NOT_CHECKED, Some(object)) = (finding.reason.as_str(), &finding.object) {
+            let (kind, version) = (&object.kind, &object.api_version);
+            finding.message = format!("the local API server does not serve kind `{kind}` in `{version}`");
+        }
         let hint = finding.hint.as_ref().map(|hint| format!(" ({})", shortened(hint))).unwrap_or_default();
         text = format!("{text}\n  {}{hint}", finding.sentence());
     }
