@@ -67,12 +67,12 @@ pub(crate) struct Watcher {
 type List<K> = fn(&mut RoutingInputs) -> &mut Vec<Arc<K>>;
 
 /// Adds the objects that a watch has found.
-type Found = Box<dyn Fn(&mut RoutingInputs) + Send + Sync>;
+type InputSource = Box<dyn Fn(&mut RoutingInputs) + Send + Sync>;
 
 /// What the watches have found.
 #[derive(Default)]
 struct Stores {
-    found: Vec<Found>,
+    found: Vec<InputSource>,
     /// Ends the watches.
     tasks: JoinSet<()>,
 }
