@@ -21,8 +21,8 @@ pub enum ManifestError {
     TooMuch {
         /// File, or `-`.
         source_name: String,
-        /// What there is too much of, with the amount if it is known.
-        what: String,
+        /// What there is too much of.
+        what: &'static str,
         /// The limit.
         most: usize,
     },

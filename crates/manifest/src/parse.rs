@@ -44,9 +44,9 @@ pub fn parse(source: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
 /// Parses a text. If a document is invalid, continues with the next one.
 pub fn parse_all(source: &str, text: &str) -> ParseOutput {
     let mut reading = ParseOutput::default();
-    let too_much = |what: String, most| ManifestError::TooMuch { source_name: source.to_owned(), what, most };
+    let too_much = |what, most| ManifestError::TooMuch { source_name: source.to_owned(), what, most };
     if text.len() > MAX_BYTES {
-        reading.problems.push(too_much(format!("{} bytes", text.len()), MAX_BYTES));
+        reading.problems.push(too_much("too many bytes", MAX_BYTES));
         return reading;
     }
     let name: Arc<str> = source.into();
@@ -76,7 +76,7 @@ pub fn parse_all(source: &str, text: &str) -> ParseOutput {
         }
     }
     if too_many {
-        reading.problems.push(too_much("too many documents".to_owned(), MAX_DOCUMENTS));
+        reading.problems.push(too_much("too many documents", MAX_DOCUMENTS));
     }
     reading
 }

@@ -12,8 +12,17 @@ const ROOT_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// Drops from `object`, a complete resource, all fields that `schema` does not have. Returns their paths, sorted.
 pub(crate) fn prune(object: &mut Value, schema: &Node) -> Vec<String> {
+    dropped(object, schema, true)
+}
+
+/// As [`prune`], for the value of a field.
+pub(crate) fn prune_field(value: &mut Value, schema: &Node) -> Vec<String> {
+    dropped(value, schema, false)
+}
+
+fn dropped(value: &mut Value, schema: &Node, root: bool) -> Vec<String> {
     let mut dropped = Vec::new();
-    node(object, schema, true, &mut Path::default(), &mut dropped);
+    node(value, schema, root, &mut Path::default(), &mut dropped);
     dropped.sort();
     dropped
 }

@@ -1,7 +1,5 @@
 //! Validates the schemas of definitions: they must be structural and consistent.
 
-use std::sync::Arc;
-
 use serde_json::Value;
 
 use super::super::{
@@ -188,11 +186,7 @@ fn check_default(schema: &Field<'_>, node: &Node) {
     let field = schema.at("default");
     let mut pruned = value.clone();
     default::default(&mut pruned, node);
-    // The default is wrapped in an object: at the root of a resource, pruning would keep apiVersion, kind and metadata.
-    if !node.embedded
-        && (pruned.is_object() || pruned.is_array())
-        && !prune::prune(&mut serde_json::json!({ "value": pruned }), &wrapped(schema)).is_empty()
-    {
+    if !node.embedded && !prune::prune_field(&mut pruned, node).is_empty() {
         field.invalid("must not have unknown fields");
         return;
     }
@@ -280,10 +274,6 @@ fn children(schema: &Field<'_>, node: &Node, place: Position, times: u64, costs:
     if let Some(child) = &logic.not {
         check_node(&schema.at("not"), child, Position::Junctor, times, costs);
     }
-}
-
-fn wrapped(schema: &Value) -> Arc<Node> {
-    Node::compile(&serde_json::json!({"type": "object", "properties": {"value": schema}}).to_string())
 }
 
 /// Whether a schema of `metadata` restricts only names.
