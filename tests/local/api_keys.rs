@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{
     http,
-    local_cluster::{LocalCluster, MODEL, example, turn, up},
+    local_cluster::{LocalCluster, MODEL, example, up},
     program::run,
     tools,
     wait::until,
@@ -31,7 +31,6 @@ fn a_service_that_asks_for_keys_answers_only_those_who_have_one() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let service = fs::read_to_string(example()).unwrap().replacen(
         "metadata:\n",
         "metadata:\n  annotations:\n    longboat.dev/api-keys: required\n",

@@ -3,10 +3,7 @@
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{
-    http,
-    local_cluster::{LocalCluster, turn},
-};
+use crate::{http, local_cluster::LocalCluster};
 
 /// Two services: the base config of the first names its model, and the second has no router and causes an admission warning.
 const SERVICES: &str = "
@@ -34,7 +31,6 @@ spec:
 
 #[test]
 fn each_service_is_asked_where_it_answers_and_for_the_model_that_it_has() {
-    let _turn = turn();
     let folder = TempDir::new().unwrap();
     // The manifests are in a subfolder of the folder that `-R` names.
     let deep = folder.path().join("team/services");

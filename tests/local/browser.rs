@@ -3,12 +3,7 @@
 
 use std::{path::Path, process::Command};
 
-use crate::{
-    local_cluster::{LocalCluster, turn},
-    page::Page,
-    program::run,
-    tools,
-};
+use crate::{local_cluster::LocalCluster, page::Page, program::run, tools};
 
 /// Paths of Chromium and Chrome.
 const BROWSERS: [&str; 3] = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
@@ -37,7 +32,6 @@ fn people_can_use_the_page() {
     if script("browser.mjs").is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::shared();
     let page = Page::of(world);
     for (theme, width) in [("light", "1280"), ("light", "390"), ("dark", "1280"), ("dark", "390")] {

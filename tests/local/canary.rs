@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     http::{self, Answer},
     load::Load,
-    local_cluster::{LocalCluster, turn},
+    local_cluster::LocalCluster,
     proof::says_of,
     tools,
     wait::until,
@@ -77,7 +77,6 @@ fn requests_follow_the_weights_of_a_group_and_a_member_goes_without_a_failed_req
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::start(&[tools::root().join("examples/canary").to_str().unwrap()]);
     let url = shared_url(&world);
     let generations = wait_for_split(&world, 90, 10);

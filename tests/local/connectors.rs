@@ -6,13 +6,7 @@ use std::{fs, path::Path};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{
-    http,
-    local_cluster::{LocalCluster, turn},
-    proof::counted,
-    tools,
-    wait::until,
-};
+use crate::{http, local_cluster::LocalCluster, proof::counted, tools, wait::until};
 
 const MODEL: &str = "Qwen/Qwen2.5-7B-Instruct";
 
@@ -107,7 +101,6 @@ fn every_connector_brings_the_cache_of_another_pod_or_does_not_and_the_condition
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let folder = TempDir::new().unwrap();
     // Not in /tmp, because each pod has its own /tmp.
     let shared = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     http::{self, block},
-    local_cluster::{LocalCluster, turn},
+    local_cluster::LocalCluster,
     page::{Feed, Page},
     program::run,
     tools,
@@ -15,7 +15,6 @@ use crate::{
 
 #[test]
 fn only_the_page_itself_gets_anything() {
-    let _turn = turn();
     let page = Page::of(LocalCluster::shared());
     let port = page.address.rsplit(':').next().unwrap();
     let asked = |path: &str, headers: &[(&str, &str)]| {
@@ -61,7 +60,6 @@ fn only_the_page_itself_gets_anything() {
 
 #[test]
 fn questions_that_make_no_sense_are_refused_with_a_sentence() {
-    let _turn = turn();
     let page = Page::of(LocalCluster::shared());
     let long = "x".repeat(2 << 20);
     for (method, path, body, status) in [
@@ -95,7 +93,6 @@ fn questions_that_make_no_sense_are_refused_with_a_sentence() {
 
 #[test]
 fn an_answer_leads_to_its_decision_on_the_page_and_on_the_terminal() {
-    let _turn = turn();
     let world = LocalCluster::shared();
     let page = Page::of(world);
     let chat = json!({
@@ -134,7 +131,6 @@ fn an_edit_is_compared_applied_and_seen() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::start(&[crate::local_cluster::example().to_str().unwrap()]);
     let page = Page::of(&world);
     let mut feed = Feed::open(&page, "default/qwen");
@@ -183,7 +179,6 @@ fn an_edit_is_compared_applied_and_seen() {
 
 #[test]
 fn a_page_of_a_cluster_is_served_with_the_kubeconfig_alone() {
-    let _turn = turn();
     let world = LocalCluster::shared();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_longboat"));
     command.arg("dashboard").env("KUBECONFIG", &world.kubeconfig).stdin(std::process::Stdio::null());

@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::{
-    local_cluster::{LocalCluster, turn},
+    local_cluster::LocalCluster,
     program::{Ended, run},
     tools,
     wait::until,
@@ -44,7 +44,6 @@ fn what_is_well_is_told_and_what_is_not_is_followed_to_its_cause() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::shared();
     let well = longboat(world, &["doctor"]);
     assert!(well.status.success() && well.stderr.contains("No problems found."), "{well:#?}");

@@ -5,14 +5,13 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use crate::{
-    local_cluster::{LocalCluster, run, turn},
+    local_cluster::{LocalCluster, run},
     tools,
 };
 
 #[test]
 fn the_official_python_client_gets_vectors_that_are_computed() {
     let Some(python) = tools::python() else { return };
-    let _turn = turn();
     // `/tmp` is a volume of the pods, so a model below it would not be found there.
     let folder = TempDir::new_in(tools::root().join("target")).unwrap();
     let script = tools::root().join("crates/engine/tests/reference.py");

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::{
     http,
-    local_cluster::{LocalCluster, turn},
+    local_cluster::LocalCluster,
     program::Running,
     proof::{counted, says_of},
     tools,
@@ -100,7 +100,6 @@ fn under_up_a_picture_goes_through_encoder_prefill_and_decode() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let manifest = tools::root().join("tests/local/encoders.yaml");
     let world = LocalCluster::start(&[manifest.to_str().unwrap()]);
     says_of(&world, "pictures", "KVTransferObserved", "True", "KVTransferred");

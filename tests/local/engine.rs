@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::{
     http,
-    local_cluster::{LocalCluster, MODEL as MODEL_NAME, example, run, turn, up},
+    local_cluster::{LocalCluster, MODEL as MODEL_NAME, example, run, up},
     tools,
 };
 
@@ -50,7 +50,6 @@ fn with_the_model(folder: &Path) -> Option<String> {
 
 #[test]
 fn a_model_that_is_here_is_computed_and_the_pod_says_so() {
-    let _turn = turn();
     // `/tmp` is a volume of the pods, so a model below it would not be found there.
     let folder = TempDir::new_in(tools::root().join("target")).unwrap();
     let Some(manifest) = with_the_model(folder.path()) else { return };
@@ -82,7 +81,6 @@ fn a_model_that_is_here_is_computed_and_the_pod_says_so() {
 
 #[test]
 fn the_first_example_is_computed_with_the_model_that_the_tests_use_and_says_what_to_do_without_one() {
-    let _turn = turn();
     if model_file().is_none() {
         return;
     }
@@ -114,7 +112,6 @@ fn the_first_example_is_computed_with_the_model_that_the_tests_use_and_says_what
 
 #[test]
 fn conversations_go_back_to_the_replica_that_computed_their_beginning() {
-    let _turn = turn();
     let folder = TempDir::new_in(tools::root().join("target")).unwrap();
     let Some(manifest) = with_the_model(folder.path()) else { return };
     let text = std::fs::read_to_string(&manifest).unwrap();
@@ -153,7 +150,6 @@ fn conversations_go_back_to_the_replica_that_computed_their_beginning() {
 
 #[test]
 fn what_cannot_be_computed_is_simulated_with_the_reason_or_refused_where_that_was_asked() {
-    let _turn = turn();
     let folder = TempDir::new().unwrap();
     let divided = tools::root().join("examples/multi-node/service.yaml");
     let divided = divided.to_str().unwrap();

@@ -5,12 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{
-    load::Load,
-    local_cluster::{LocalCluster, turn},
-    processes, tools,
-    wait::until,
-};
+use crate::{load::Load, local_cluster::LocalCluster, processes, tools, wait::until};
 
 const MODEL: &str = "Qwen/Qwen2.5-7B-Instruct";
 
@@ -48,7 +43,6 @@ fn a_prefill_engine_that_dies_costs_no_request_and_one_that_decodes_only_those_t
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("pd.yaml");
     fs::write(&file, service().to_string()).unwrap();

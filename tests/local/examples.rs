@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     http::{self, Answer},
-    local_cluster::{LocalCluster, turn},
+    local_cluster::LocalCluster,
     processes, tools,
     wait::until,
 };
@@ -63,7 +63,6 @@ fn every_folder_of_examples_is_served_by_a_test() {
 
 #[test]
 fn a_single_node_service_answers() {
-    let _turn = turn();
     for (folder, model) in [
         ("single-node", "Qwen/Qwen2.5-0.5B-Instruct"),
         ("small-model", "HuggingFaceTB/SmolLM2-135M-Instruct"),
@@ -82,7 +81,6 @@ fn metrics(world: &LocalCluster, component: &str, port: u16) -> String {
 
 #[test]
 fn sglang_is_simulated_under_its_name_and_the_picker_reads_its_metrics() {
-    let _turn = turn();
     let world = start("sglang");
     let model = "Qwen/Qwen2.5-0.5B-Instruct";
     answered(&chat(&world.url, model, "Hello"));
@@ -116,7 +114,6 @@ fn sglang_is_simulated_under_its_name_and_the_picker_reads_its_metrics() {
 
 #[test]
 fn sglang_prefills_elsewhere_and_answers_for_an_adapter_by_its_name() {
-    let _turn = turn();
     let world = start("sglang-prefill-decode");
     let base = chat(&world.url, "Qwen/Qwen2.5-7B-Instruct", "Why is the sea salty?");
     assert_eq!(answered(&base)["model"], "Qwen/Qwen2.5-7B-Instruct");
@@ -132,7 +129,6 @@ fn sglang_prefills_elsewhere_and_answers_for_an_adapter_by_its_name() {
 
 #[test]
 fn the_servers_of_other_engines_answer_with_their_metrics() {
-    let _turn = turn();
     for (folder, name, path, running) in [
         ("tensorrt-llm", "TensorRT-LLM", "prometheus/metrics", "trtllm_num_requests_running{"),
         ("llama-cpp", "llama.cpp", "metrics", "llamacpp:requests_processing "),
@@ -154,7 +150,6 @@ fn the_servers_of_other_engines_answer_with_their_metrics() {
 
 #[test]
 fn a_group_of_two_pods_becomes_ready_and_its_leader_answers() {
-    let _turn = turn();
     let world = start("multi-node");
     let answer = chat(&world.url, "deepseek-ai/DeepSeek-V2-Lite-Chat", "Hello");
     answered(&answer);
@@ -177,7 +172,6 @@ fn a_group_of_two_pods_becomes_ready_and_its_leader_answers() {
 
 #[test]
 fn a_prompt_is_computed_by_one_pod_and_answered_by_another() {
-    let _turn = turn();
     let world = start("prefill-decode");
     let answer = chat(&world.url, "Qwen/Qwen2.5-7B-Instruct", "Why is the sea salty?");
     answered(&answer);
@@ -197,7 +191,6 @@ fn a_prompt_is_computed_by_one_pod_and_answered_by_another() {
 
 #[test]
 fn a_prompt_goes_where_the_engines_say_that_it_is_cached() {
-    let _turn = turn();
     let world = start("precise-prefix");
     let (mut first, mut second) = (0, 0);
     for prompt in 0..40 {
@@ -218,7 +211,6 @@ fn a_prompt_goes_where_the_engines_say_that_it_is_cached() {
 
 #[test]
 fn an_adapter_answers_to_its_own_name() {
-    let _turn = turn();
     let world = start("lora");
     for model in ["Qwen/Qwen2.5-7B-Instruct", "kubernetes", "sql"] {
         assert_eq!(answered(&chat(&world.url, model, "Hello"))["model"], model);
@@ -228,7 +220,6 @@ fn an_adapter_answers_to_its_own_name() {
 
 #[test]
 fn replicas_start_at_the_least_number_and_autoscalers_follow_their_metrics() {
-    let _turn = turn();
     let world = LocalCluster::start(&[tools::root().join("examples/scaling").to_str().unwrap()]);
     let said = world.running.stderr();
     for (name, model) in [("qwen-scaled", "Qwen/Qwen2.5-0.5B-Instruct"), ("qwen-keda", "qwen-keda")] {

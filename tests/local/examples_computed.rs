@@ -8,12 +8,7 @@ use std::{fs, path::Path};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{
-    engine::small_model,
-    http,
-    local_cluster::{LocalCluster, turn},
-    tools,
-};
+use crate::{engine::small_model, http, local_cluster::LocalCluster, tools};
 
 const FOLDERS: [&str; 5] = ["single-node", "prefill-decode", "precise-prefix", "canary", "scaling"];
 
@@ -92,7 +87,6 @@ fn every_topology_computes_the_same_tokens() {
     // `/tmp` is a volume of the pods, so a model below it would not be found there.
     let folder = TempDir::new_in(tools::root().join("target")).unwrap();
     let Some(uri) = small_model(folder.path()) else { return };
-    let _turn = turn();
     let manifests = manifests(folder.path(), &uri);
     let mut arguments = vec!["--engine", "cpu"];
     arguments.extend(manifests.iter().map(String::as_str));

@@ -2,11 +2,7 @@
 
 use std::{collections::BTreeMap, thread, time::Duration};
 
-use crate::{
-    local_cluster::{LocalCluster, turn},
-    tools,
-    wait::until,
-};
+use crate::{local_cluster::LocalCluster, tools, wait::until};
 
 /// Returns the resourceVersions of all objects except Leases and Events, which are renewed all the time.
 fn versions(world: &LocalCluster) -> BTreeMap<String, String> {
@@ -31,7 +27,6 @@ fn a_world_at_rest_writes_nothing() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::shared();
     // Effects of an earlier test may still be in progress.
     let mut before = versions(world);

@@ -5,7 +5,7 @@ use std::{fs, process::Command};
 use serde_json::json;
 
 use crate::{
-    local_cluster::{LocalCluster, example, turn, up_to_its_end},
+    local_cluster::{LocalCluster, example, up_to_its_end},
     program, tools,
 };
 
@@ -38,7 +38,6 @@ fn the_printed_request_and_the_prompt_reach_a_gateway_with_https() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     longboat_tls::install_default_provider();
     let request = longboat_tls::LeafRequest { dns_names: vec![HOST.into()], days: 1, ..Default::default() };
     let pair = longboat_tls::self_signed(&request).unwrap();
@@ -69,7 +68,6 @@ fn the_printed_request_and_the_prompt_reach_a_gateway_with_https() {
 
 #[test]
 fn a_certificate_that_cannot_be_used_ends_up_at_once() {
-    let _turn = turn();
     for (more, said) in [
         (String::new(), "there is no Secret default/models-tls of type kubernetes.io/tls"),
         (secret("junk", "junk"), "Secret default/models-tls: "),

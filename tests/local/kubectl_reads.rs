@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, process::Command};
 
 use crate::{
-    local_cluster::{LocalCluster, Running, turn},
+    local_cluster::{LocalCluster, Running},
     program::run,
     tools,
     wait::until,
@@ -19,7 +19,6 @@ fn get_llmisvc_has_the_printer_columns_and_every_output_format() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::shared();
     let table = world.ask(&["get", "llmisvc"]);
     let rows = words(&table);
@@ -46,7 +45,6 @@ fn get_shows_everything_that_the_service_is_made_of() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::shared();
     let table = world.ask(&["get", "deploy,rs,po,svc,httproute,inferencepool,events"]);
     for part in [
@@ -74,7 +72,6 @@ fn describe_explain_and_api_resources_know_our_kinds() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::shared();
     let described = world.ask(&["describe", "llmisvc", "qwen"]);
     for part in ["API Version:  serving.kserve.io/v1alpha2", "PresetsCombined", "LLMInferenceServiceReady"] {
@@ -104,7 +101,6 @@ fn every_field_has_a_manager_that_names_its_role() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::shared();
     let kinds = "llmisvc,deploy,rs,pod,svc,endpointslice,httproute,gateway,inferencepool,secret,cm,sa,node,event,lease";
     let managers = world.ask(&[
@@ -134,7 +130,6 @@ fn get_can_watch() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::shared();
     world.ask(&["create", "configmap", "first"]);
     let watch = Running::start(world.kubectl().args(["get", "configmap", "-w", "-o", "name"]));

@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt};
 
 use crate::{
-    local_cluster::{Ended, LocalCluster, run, turn},
+    local_cluster::{Ended, LocalCluster, run},
     tools,
     wait::until,
 };
@@ -29,7 +29,6 @@ fn the_objects_of_a_list_are_applied_and_checked_one_by_one() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::shared();
     let list = |name: &str, second: &str| {
         let item = |name: &str, data: &str| {
@@ -54,7 +53,6 @@ fn apply_diff_edit_patch_label_and_annotate_change_a_service() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::shared();
     let one = world.file("one.yaml", &manifest("changing", 1));
     let zero = world.file("zero.yaml", &manifest("changing", 0));
@@ -120,7 +118,6 @@ fn wait_rollout_and_scale_follow_the_deployment() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::shared();
     // Without `replicas`, the controller leaves the Deployment's number of replicas to others.
     let text = manifest("scaling", 1).replace("  replicas: 1\n", "");
@@ -141,7 +138,6 @@ fn delete_takes_the_children_along_unless_they_shall_stay() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::shared();
     let children = |name: &str| {
         let selector = format!("app.kubernetes.io/name={name}");
@@ -181,7 +177,6 @@ fn configs_are_checked_against_the_settings_of_this_world_as_they_are_now() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::shared();
     let config = world.file(
         "config.yaml",
@@ -210,7 +205,6 @@ fn both_forms_of_apply_go_on_quietly_with_what_up_has_written() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let folder = tempfile::TempDir::new().unwrap();
     let file = folder.path().join("mine.yaml");
     let config =
@@ -246,7 +240,6 @@ fn a_rollout_of_the_controller_restarts_it_and_zero_replicas_stop_it() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::shared();
     let deployment = "deploy/llmisvc-controller-manager";
     let roll = |arguments: &[&str]| world.ask(&[&["-n", "kserve"][..], arguments].concat());

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
-    local_cluster::{Ended, LocalCluster, example, run, turn},
+    local_cluster::{Ended, LocalCluster, example, run},
     tools,
 };
 
@@ -175,7 +175,6 @@ fn a_world_that_runs_is_what_render_says_and_differs_by_what_is_changed() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::shared();
     let kubeconfig = world.kubeconfig.to_str().unwrap();
     let example = example();

@@ -2,12 +2,7 @@
 
 use std::{collections::BTreeMap, fs, net::SocketAddr, path::PathBuf, time::Duration};
 
-use crate::{
-    http::block,
-    local_cluster::{LocalCluster, turn},
-    processes, tools,
-    wait::until,
-};
+use crate::{http::block, local_cluster::LocalCluster, processes, tools, wait::until};
 
 /// The most time that a port gets to answer. Those that serve no web pages may stay silent.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -69,7 +64,6 @@ fn status(url: &str, host: &str, origin: Option<&str>) -> Option<u16> {
 
 #[test]
 fn no_port_of_up_answers_a_page_of_another_site() {
-    let _turn = turn();
     let example = tools::root().join("examples/prefill-decode");
     let world = LocalCluster::start(&[example.to_str().unwrap()]);
     // The gateway, the API server, the dashboard, two engines, a sidecar, three ports of a picker, and their Services.

@@ -7,7 +7,6 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -19,12 +18,6 @@ use crate::{
 
 /// The model of the example.
 pub(crate) const MODEL: &str = "Qwen/Qwen2.5-0.5B-Instruct";
-
-/// Lets one test run at a time. Hold the guard to the end of the test.
-pub(crate) fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock()
-}
 
 /// Returns the path of the README's manifest.
 pub(crate) fn example() -> PathBuf {

@@ -1,7 +1,7 @@
 //! End-to-end tests of the built binary: `longboat up`, stock kubectl, curl and the official `openai` client.
 //!
-//! Tests take turns, because each needs most of a small machine. Tests that only read share one world. No test asserts on
-//! elapsed time: tests poll conditions, with limits that even a busy machine keeps.
+//! Tests run side by side, one for each core: most of their time is spent waiting. Each has its own world, except that tests that
+//! only read share one. No test asserts on elapsed time: tests poll conditions, with limits that even a busy machine keeps.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 mod api_keys;

@@ -4,7 +4,7 @@ use std::{fs, net::TcpListener};
 
 use tempfile::TempDir;
 
-use crate::local_cluster::{Ended, example, turn, up_to_its_end};
+use crate::local_cluster::{Ended, example, up_to_its_end};
 
 /// Runs `up` on the example with `from` replaced by `to`, or on the manifest `to` if `from` is empty.
 fn up_with(from: &str, to: &str, arguments: &[&str]) -> Ended {
@@ -30,7 +30,6 @@ fn fails(ended: &Ended, code: i32, words: &[&str]) {
 
 #[test]
 fn no_manifest_and_unknown_flags_say_what_to_give() {
-    let _turn = turn();
     fails(&up_to_its_end(&[]), 1, &["no manifest given", "a file, a folder, or `-`"]);
     fails(&up_to_its_end(&["--onse"]), 2, &["--onse", "'--once'"]);
     fails(&up_to_its_end(&["nowhere.yaml"]), 1, &["cannot read `nowhere.yaml`", "No such file"]);
@@ -40,7 +39,6 @@ fn no_manifest_and_unknown_flags_say_what_to_give() {
 
 #[test]
 fn broken_yaml_is_pointed_at_by_line_and_column() {
-    let _turn = turn();
     let mapping = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n   namespace: b\n";
     fails(
         &up_with("", mapping, &[]),
@@ -55,7 +53,6 @@ fn broken_yaml_is_pointed_at_by_line_and_column() {
 
 #[test]
 fn an_unknown_field_comes_with_the_nearest_right_one() {
-    let _turn = turn();
     let ended = up_with("replicas: 1", "replica: 1", &[]);
     fails(&ended, 1, &["service.yaml:11:3: ", "spec.replica: unknown field", "did you mean `replicas`?"]);
     let ended = up_with("scheduler: {}", "schedular: {}", &[]);
@@ -66,7 +63,6 @@ fn an_unknown_field_comes_with_the_nearest_right_one() {
 
 #[test]
 fn an_invalid_spec_gets_the_causes_of_the_api() {
-    let _turn = turn();
     let ended = up_with("replicas: 1", "replicas: -1", &[]);
     fails(
         &ended,
@@ -79,7 +75,6 @@ fn an_invalid_spec_gets_the_causes_of_the_api() {
 
 #[test]
 fn a_missing_base_config_ends_up_at_once_with_the_cause() {
-    let _turn = turn();
     // `up` fails at once instead of after its time limit of five minutes.
     let ended = up_with("spec:\n", "spec:\n  baseRefs: [{name: kserve-config-llm-tracng}]\n", &[]);
     let words =
@@ -92,7 +87,6 @@ fn a_missing_base_config_ends_up_at_once_with_the_cause() {
 
 #[test]
 fn a_model_that_cannot_be_brought_ends_up_at_once_and_names_the_way_that_works() {
-    let _turn = turn();
     let ended = up_with("hf://Qwen/Qwen2.5-0.5B-Instruct", "file:///nowhere/at/all", &["--engine", "true"]);
     let words = ["default/qwen cannot become ready", "[ModelNotFetched]", "spec.model.uri: file:///FOLDER"];
     fails(&ended, 1, &words);
@@ -100,7 +94,6 @@ fn a_model_that_cannot_be_brought_ends_up_at_once_and_names_the_way_that_works()
 
 #[test]
 fn an_image_that_cannot_run_here_ends_up_at_once() {
-    let _turn = turn();
     let image =
         "  template: {containers: [{name: main, image: \"example.com/none:1\", command: [\"/none\"]}]}\n";
     // Another service starts for a while. That it is not ready yet is not its fault.
@@ -124,7 +117,6 @@ fn an_image_that_cannot_run_here_ends_up_at_once() {
 
 #[test]
 fn a_service_that_does_not_become_ready_in_time_is_told_with_its_cause() {
-    let _turn = turn();
     let crashing = r#"  template: {containers: [{name: main, image: "example.com/none:1", command: [/bin/sh, -c, exit 3]}]}"#;
     let ended = up_with("spec:\n", &format!("spec:\n{crashing}\n"), &["--timeout", "20"]);
     let words = [
@@ -141,7 +133,6 @@ fn a_service_that_does_not_become_ready_in_time_is_told_with_its_cause() {
 
 #[test]
 fn an_engine_that_does_not_exist_ends_up_at_once() {
-    let _turn = turn();
     let ended = up_with("replicas: 1", "replicas: 1", &["--engine", "nosuchcommand --fast"]);
     fails(&ended, 1, &["there is no program `nosuchcommand`", "expected `auto`, `cpu`, `sim`"]);
     assert!(!ended.stderr.contains("gateway:"), "nothing starts: {ended:#?}");
@@ -149,7 +140,6 @@ fn an_engine_that_does_not_exist_ends_up_at_once() {
 
 #[test]
 fn with_strict_scheduling_a_pod_waits_for_the_node_that_it_selects() {
-    let _turn = turn();
     let selective = "  template: {nodeSelector: {gpu: A100}, containers: [{name: main}]}";
     let added = format!("spec:\n{selective}\n");
     for flags in [&["--strict-scheduling", "--timeout", "5"], &["--node-label=gpu=T4", "--timeout", "5"]] {
@@ -167,7 +157,6 @@ fn with_strict_scheduling_a_pod_waits_for_the_node_that_it_selects() {
 
 #[test]
 fn a_port_in_use_is_named_with_a_way_out() {
-    let _turn = turn();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let example = example();

@@ -5,11 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::{
-    http,
-    local_cluster::{LocalCluster, turn},
-    tools,
-};
+use crate::{http, local_cluster::LocalCluster, tools};
 
 /// Two engines, whose model is in a claim.
 const SERVICE: &str = r#"
@@ -39,7 +35,6 @@ fn engines_of_the_user_find_the_model_where_the_manifest_mounts_it() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let folder = TempDir::new().unwrap();
     let state = folder.path().join("state");
     let model = state.join("claims/default/weights/small");

@@ -5,14 +5,13 @@ use std::{fs, net::TcpStream};
 use tempfile::TempDir;
 
 use crate::{
-    local_cluster::{Running, example, run, turn, up},
+    local_cluster::{Running, example, run, up},
     processes, tools,
     wait::until,
 };
 
 #[test]
 fn a_prompt_is_answered_on_stdout_and_nothing_is_left_behind() {
-    let _turn = turn();
     let folder = TempDir::new().unwrap();
     let mut command = up(folder.path());
     // Nobody waits for a service that is stopped on purpose.
@@ -43,7 +42,6 @@ fn a_prompt_is_answered_on_stdout_and_nothing_is_left_behind() {
 
 #[test]
 fn a_prompt_for_a_stopped_service_only_is_an_error() {
-    let _turn = turn();
     let folder = TempDir::new().unwrap();
     let manifests = TempDir::new().unwrap();
     let stopped = manifests.path().join("stopped.yaml");
@@ -60,7 +58,6 @@ fn a_prompt_for_a_stopped_service_only_is_an_error() {
 
 #[test]
 fn a_prompt_goes_where_the_services_own_route_leads() {
-    let _turn = turn();
     // The only rule of the route rewrites one path to `/v1/completions`.
     let manifest = tools::root().join("tests/cases/seeds/url-rewrite.yaml");
     let folder = TempDir::new().unwrap();

@@ -6,13 +6,12 @@ use serde_json::{Value, json};
 
 use crate::{
     http,
-    local_cluster::{LocalCluster, MODEL, run, turn},
+    local_cluster::{LocalCluster, MODEL, run},
     tools,
 };
 
 #[test]
 fn curl_gets_models_and_completions() {
-    let _turn = turn();
     let world = LocalCluster::shared();
     let models = run(Command::new("curl").args(["-sSf", &format!("{}/v1/models", world.url)])).ok();
     let models: Value = serde_json::from_str(&models).unwrap();
@@ -30,7 +29,6 @@ fn curl_gets_models_and_completions() {
 
 #[test]
 fn errors_have_a_status_and_a_message() {
-    let _turn = turn();
     let world = LocalCluster::shared();
     let url = format!("{}/v1/chat/completions", world.url);
     let unknown = http::post(&url, &json!({"model": "nope", "messages": [{"role": "user", "content": "x"}]}));
@@ -43,7 +41,6 @@ fn errors_have_a_status_and_a_message() {
 #[test]
 fn the_official_python_client_works_streaming_and_not() {
     let Some(python) = tools::python() else { return };
-    let _turn = turn();
     let world = LocalCluster::shared();
     let script = tools::root().join("tests/local/openai_client.py");
     let said = run(Command::new(python).arg(script).arg(format!("{}/v1", world.url))).ok();
@@ -53,7 +50,6 @@ fn the_official_python_client_works_streaming_and_not() {
 #[test]
 fn the_official_python_client_gets_tools_schemas_probabilities_and_responses() {
     let Some(python) = tools::python() else { return };
-    let _turn = turn();
     let world = LocalCluster::shared();
     let script = tools::root().join("tests/local/openai_forms.py");
     let said = run(Command::new(python).arg(script).arg(format!("{}/v1", world.url))).ok();

@@ -12,7 +12,6 @@ use tempfile::TempDir;
 use crate::{
     browser::script,
     http::{self, block},
-    local_cluster::turn,
     program::{Running, run},
     tools,
     wait::until,
@@ -68,7 +67,6 @@ fn a_thousand_services_and_fifty_replicas_stay_small() {
     if script("page_scale.mjs").is_none() || tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("port");
     let _apiserver = Running::start(

@@ -8,12 +8,7 @@ use std::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{
-    http,
-    local_cluster::{LocalCluster, turn},
-    tools,
-    wait::until,
-};
+use crate::{http, local_cluster::LocalCluster, tools, wait::until};
 
 const REVISION: &str = "longboat.dev/kv-revision";
 
@@ -75,7 +70,6 @@ fn pods_of_two_revisions_serve_and_none_takes_the_cache_of_the_other() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("service.json");
     fs::write(&file, manifest().to_string()).unwrap();

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use crate::{
     http,
     load::Load,
-    local_cluster::{LocalCluster, MODEL, example, turn},
+    local_cluster::{LocalCluster, MODEL, example},
     processes, tools,
     wait::until,
 };
@@ -51,7 +51,6 @@ fn neither_a_picker_that_dies_nor_a_roll_out_costs_a_request_and_the_root_knows_
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("two.yaml");
     let manifest =
@@ -108,7 +107,6 @@ fn the_active_one_of_two_pickers_dies_and_costs_no_request() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("pair.yaml");
     let manifest = std::fs::read_to_string(example()).unwrap().replace("replicas: 1", "replicas: 2");

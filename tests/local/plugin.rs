@@ -10,7 +10,7 @@ use std::{
 use tempfile::TempDir;
 
 use crate::{
-    local_cluster::{LocalCluster, example, turn},
+    local_cluster::{LocalCluster, example},
     program::{Ended, run},
     tools,
 };
@@ -78,7 +78,6 @@ fn the_plugin_looks_at_the_cluster_that_kubectl_looks_at() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::shared();
     let folder = linked();
     let kubeconfig = world.kubeconfig.to_str().unwrap();

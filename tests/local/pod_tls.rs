@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::{
     http,
     load::Load,
-    local_cluster::{LocalCluster, MODEL, example, turn},
+    local_cluster::{LocalCluster, MODEL, example},
     tools,
     wait::until,
 };
@@ -26,7 +26,6 @@ fn a_service_that_serves_gets_tls_and_loses_it_again_without_a_failed_request() 
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::start(&[example().to_str().unwrap()]);
     let settings = world.object(&["cm", "inferenceservice-config", "-n", "kserve"]);
     let mut ingress: Value = serde_json::from_str(settings["data"]["ingress"].as_str().unwrap()).unwrap();
@@ -49,7 +48,6 @@ fn a_new_prefill_pod_answers_before_its_certificate_has_its_address() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let folder = TempDir::new().unwrap();
     let gateway = "kserve/kserve-ingress-gateway";
     let ingress = json!({"enableLLMInferenceServiceTLS": true,

@@ -3,7 +3,7 @@
 use std::{fs, process::Command};
 
 use crate::{
-    local_cluster::{Ended, LocalCluster, run, turn},
+    local_cluster::{Ended, LocalCluster, run},
     tools,
     wait::until,
 };
@@ -106,7 +106,6 @@ fn jobs_and_stateful_sets_run_and_pods_can_be_entered() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let space = Namespace::new("workloads");
     let manifest = space.world.file("workloads.yaml", WORKLOADS);
     space.ask(&["apply", "-f", &manifest]);
@@ -192,7 +191,6 @@ fn pods_wait_for_a_node_that_takes_them() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let space = Namespace::new("placement");
     // Without this label, the node would pretend to have the one that the pod selects.
     space.ask(&["label", "node", "longboat-local", "disk=hdd"]);
@@ -229,7 +227,6 @@ fn what_is_not_run_says_so() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let space = Namespace::new("unrun");
     let daemon = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: everywhere}\nspec: {selector: {matchLabels: \
                   {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: main, image: none}]}}}\n";
@@ -266,7 +263,6 @@ fn accounts_have_the_rights_of_their_roles_and_no_more() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let space = Namespace::new("accounts");
     space.ask(&["create", "serviceaccount", "reader"]);
     let as_reader = "--as=system:serviceaccount:accounts:reader";

@@ -2,12 +2,7 @@
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
-use crate::{
-    http,
-    local_cluster::{LocalCluster, turn},
-    tools,
-    wait::until,
-};
+use crate::{http, local_cluster::LocalCluster, tools, wait::until};
 
 /// Returns a Gateway with a free port and a taken one, and a route to the service of the example.
 fn manifest(free: u16, taken: u16) -> String {
@@ -43,7 +38,6 @@ fn further_ports_of_gateways_are_served_where_they_are_free_and_said_to_be_taken
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::shared();
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

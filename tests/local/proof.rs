@@ -5,13 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{
-    http,
-    local_cluster::{LocalCluster, turn},
-    program::run,
-    tools,
-    wait::until,
-};
+use crate::{http, local_cluster::LocalCluster, program::run, tools, wait::until};
 
 /// A service whose prefill is apart, with these fields besides.
 fn service(more: &Value) -> Value {
@@ -141,7 +135,6 @@ fn each_link_that_breaks_flips_the_condition_with_its_name() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let folder = TempDir::new().unwrap();
     let manifest = folder.path().join("service.json");
     // As a gate: `up` says that it serves when it is proven.
@@ -237,7 +230,6 @@ fn each_link_that_breaks_flips_the_condition_with_its_name() {
 
 #[test]
 fn a_word_that_is_not_known_is_refused() {
-    let _turn = turn();
     let folder = TempDir::new().unwrap();
     let manifest = folder.path().join("service.json");
     let mut wrong = service(&json!({}));

@@ -6,7 +6,6 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
-    local_cluster::turn,
     program::{Ended, Running, run},
     tools,
     wait::until,
@@ -98,7 +97,6 @@ fn what_a_cluster_lacks_is_empty_or_said_in_a_sentence() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let bare = Bare::start();
     fails(&bare.ask(&["status"]), &["the cluster does not serve LLMInferenceServices", "longboat install"]);
     let nothing = bare.ask(&["doctor", "-o", "json"]);
@@ -165,7 +163,6 @@ fn what_a_cluster_lacks_is_empty_or_said_in_a_sentence() {
 
 #[test]
 fn an_installation_asks_for_an_image_before_anything_is_written() {
-    let _turn = turn();
     let bare = Bare::start();
     fails(&bare.ask(&["install"]), &["no image is given", "--set image=REGISTRY/longboat:TAG"]);
     let printed = bare.ask(&["install", "--dry-run"]);

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::{
     http::{self, Answer},
     load::Load,
-    local_cluster::{LocalCluster, MODEL, example, turn},
+    local_cluster::{LocalCluster, MODEL, example},
     processes, tools,
     wait::until,
 };
@@ -46,7 +46,6 @@ fn prefixes_stay_together_others_spread_and_a_killed_replica_costs_no_request() 
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("three.yaml");
     fs::write(&file, fs::read_to_string(example()).unwrap().replace("replicas: 1", "replicas: 3")).unwrap();

@@ -2,12 +2,7 @@
 
 use serde_json::json;
 
-use crate::{
-    http,
-    local_cluster::{LocalCluster, turn},
-    tools,
-    wait::until,
-};
+use crate::{http, local_cluster::LocalCluster, tools, wait::until};
 
 const FILTER: &str =
     "error,longboat_gateway=debug,longboat_epp=debug,longboat_sidecar=debug,longboat_serving=debug";
@@ -17,7 +12,6 @@ fn one_id_leads_through_the_logs_of_every_part() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let manifest = tools::root().join("examples/prefill-decode/service.yaml");
     let world = LocalCluster::start_logging(FILTER, &[manifest.to_str().unwrap()]);
     let id = "7d0c6b1e-one-request";

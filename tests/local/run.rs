@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::{
     engine::model_file,
     http,
-    local_cluster::{Running, longboat, run, turn},
+    local_cluster::{Running, longboat, run},
     processes,
     terminal::Terminal,
     tools,
@@ -22,7 +22,6 @@ use crate::{
 
 #[test]
 fn a_model_file_answers_a_prompt_from_the_arguments_or_from_another_program() {
-    let _turn = turn();
     let Some(model) = model_file() else { return };
     let folder = TempDir::new().unwrap();
     let mut command = longboat("run", folder.path());
@@ -48,7 +47,6 @@ fn a_model_file_answers_a_prompt_from_the_arguments_or_from_another_program() {
 
 #[test]
 fn a_chat_streams_remembers_counts_and_stops() {
-    let _turn = turn();
     let Some(model) = model_file() else { return };
     let folder = TempDir::new().unwrap();
     let mut command = longboat("run", folder.path());
@@ -87,7 +85,6 @@ fn a_chat_streams_remembers_counts_and_stops() {
 
 #[test]
 fn a_served_model_has_the_api_and_a_manifest_that_is_valid() {
-    let _turn = turn();
     let folder = TempDir::new().unwrap();
     // With the simulator, nothing is downloaded.
     let mut command = longboat("run", folder.path());
@@ -171,7 +168,6 @@ fn answer(stream: &mut TcpStream, head: &[u8]) {
 
 #[test]
 fn what_cannot_run_is_refused_before_anything_is_downloaded() {
-    let _turn = turn();
     let folder = TempDir::new().unwrap();
     let hub = hub("gemma2");
     let cache = folder.path().join("cache");
@@ -220,7 +216,6 @@ fn what_cannot_run_is_refused_before_anything_is_downloaded() {
 
 #[test]
 fn models_are_listed_shown_and_pulled() {
-    let _turn = turn();
     let folder = TempDir::new().unwrap();
     let models = |arguments: &[&str]| {
         let mut command = longboat("models", folder.path());

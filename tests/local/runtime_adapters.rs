@@ -2,12 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{
-    http,
-    local_cluster::{LocalCluster, turn},
-    tools,
-    wait::until,
-};
+use crate::{http, local_cluster::LocalCluster, tools, wait::until};
 
 /// The example with these adapters, loaded while pods run.
 fn service(adapters: &[&str]) -> Value {
@@ -49,7 +44,6 @@ fn an_adapter_is_served_and_removed_without_a_new_pod() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let folder = tempfile::TempDir::new().unwrap();
     let file = folder.path().join("lora.json");
     std::fs::write(&file, service(&["kubernetes"]).to_string()).unwrap();

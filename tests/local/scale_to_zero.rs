@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     http::{self, Answer},
-    local_cluster::{LocalCluster, MODEL, example, turn},
+    local_cluster::{LocalCluster, MODEL, example},
     tools,
     wait::until,
 };
@@ -42,7 +42,6 @@ fn a_request_to_a_service_without_replicas_is_answered_by_the_first_one() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::start(&[tools::root().join("examples/scale-to-zero").to_str().unwrap()]);
     replicas(&world, "qwen-idle-kserve", 0);
     let answers =
@@ -60,7 +59,6 @@ fn a_horizontal_pod_autoscaler_with_no_least_replica_does_the_same() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::start(&[example().to_str().unwrap()]);
     let name = world.ask(&["get", "llmisvc", "-o", "jsonpath={.items[0].metadata.name}"]);
     let mut service = world.object(&["llmisvc", &name]);
@@ -98,7 +96,6 @@ fn a_person_can_stop_a_service_and_let_its_requests_wait() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let manifest = fs::read_to_string(example()).unwrap().replace("replicas: 1", "replicas: 0").replacen(
         "metadata:\n",
         "metadata:\n  annotations:\n    longboat.dev/wait-at-zero: \"true\"\n",

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::{
     http,
-    local_cluster::{turn, up},
+    local_cluster::up,
     program::{Ended, Running, run},
     tools,
     wait::within,
@@ -95,7 +95,6 @@ fn every_manifest_of_the_documents_is_validated_and_rendered() {
 
 #[test]
 fn every_valid_manifest_of_the_documents_is_served_and_answers() {
-    let _turn = turn();
     let served: BTreeMap<String, Expected> =
         expectations().into_iter().filter(|(_, expected)| expected.refused.is_empty()).collect();
     let temporary = TempDir::new().unwrap();

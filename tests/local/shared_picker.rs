@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::{
     http,
     load::Load,
-    local_cluster::{LocalCluster, MODEL, example, longboat, run, turn},
+    local_cluster::{LocalCluster, MODEL, example, longboat, run},
     page::{Feed, Page},
     processes,
     program::Running,
@@ -112,7 +112,6 @@ fn two_services_share_a_picker_and_get_theirs_back_without_losing_a_request() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("two.yaml");
     let config = json!({"inline": {
@@ -223,7 +222,6 @@ fn a_service_that_meets_a_limit_of_the_shared_picker_says_which() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::start(&[example().to_str().unwrap()]);
     share(&world, true);
     until("the picker is shared", || replicas(&world, "qwen") == json!([0, "shared"]));

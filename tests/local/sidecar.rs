@@ -9,7 +9,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::{local_cluster::turn, program::run};
+use crate::program::run;
 
 /// Fields that the replayer compares and that differ on purpose: step, field, id of `compatibility.yaml`. The
 /// test fails if another field differs, or if one of these is equal.
@@ -87,7 +87,6 @@ fn differences_are_read_field_by_field() {
 fn it_does_what_was_recorded_but_for_the_fields_that_are_listed() {
     let scratch = TempDir::new().unwrap();
     let Some(folder) = recordings(&scratch) else { return };
-    let _turn = turn();
     let names = names(&folder);
     assert!(names.len() > 140, "{}", names.len());
     let list = scratch.path().join("names");

@@ -5,7 +5,7 @@ use std::fs;
 use tempfile::TempDir;
 
 use crate::{
-    local_cluster::{LocalCluster, example, turn},
+    local_cluster::{LocalCluster, example},
     processes,
     wait::until,
 };
@@ -30,13 +30,11 @@ fn ends_cleanly(signal: &str) {
 
 #[test]
 fn sigterm_stops_everything() {
-    let _turn = turn();
     ends_cleanly("TERM");
 }
 
 #[test]
 fn ctrl_c_stops_everything() {
-    let _turn = turn();
     ends_cleanly("INT");
 }
 
@@ -58,7 +56,6 @@ spec:
 
 #[test]
 fn a_child_that_ignores_sigterm_does_not_keep_up_from_ending() {
-    let _turn = turn();
     let elsewhere = TempDir::new().unwrap();
     let file = elsewhere.path().join("stubborn.yaml");
     fs::write(&file, STUBBORN).unwrap();
@@ -77,7 +74,6 @@ fn a_child_that_ignores_sigterm_does_not_keep_up_from_ending() {
 
 #[test]
 fn children_and_files_do_not_outlive_an_up_that_was_killed() {
-    let _turn = turn();
     let LocalCluster { running, folder, .. } = LocalCluster::start(&[example().to_str().unwrap()]);
     let node = until("a child of `up`", || processes::node_id(running.pid()));
     processes::signal("KILL", running.pid());

@@ -4,7 +4,7 @@ use tempfile::TempDir;
 
 use crate::{
     http,
-    local_cluster::{LocalCluster, example, turn, up_to_its_end},
+    local_cluster::{LocalCluster, example, up_to_its_end},
     tools,
 };
 
@@ -13,7 +13,6 @@ fn objects_outlive_up_and_a_second_one_is_kept_out() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let state = TempDir::new().unwrap();
     let folder = state.path().join("world").to_str().unwrap().to_owned();
     let example = example();
@@ -46,7 +45,6 @@ fn objects_outlive_up_and_a_second_one_is_kept_out() {
 #[test]
 fn others_of_this_machine_can_look_into_nothing() {
     use std::os::unix::fs::PermissionsExt;
-    let _turn = turn();
     let state = TempDir::new().unwrap();
     let folder = state.path().join("open");
     std::fs::create_dir(&folder).unwrap();

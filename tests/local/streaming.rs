@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::{
     http,
-    local_cluster::{LocalCluster, MODEL, turn},
+    local_cluster::{LocalCluster, MODEL},
     tools,
     wait::until,
 };
@@ -15,7 +15,6 @@ fn chunks_come_while_the_engine_still_works_and_a_client_that_goes_ends_its_work
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::shared();
     // The stream lasts far longer than the test. If a component buffered it, the first chunk would not arrive.
     let body = json!({

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use crate::{
-    local_cluster::{example, turn, up},
+    local_cluster::{example, up},
     processes, tools,
     wait::LIMIT,
 };
@@ -207,7 +207,6 @@ impl Drop for Terminal {
 
 #[test]
 fn a_small_terminal_shows_one_live_tree_and_no_remains_of_it() {
-    let _turn = turn();
     let folder = TempDir::new().unwrap();
     let mut command = up(folder.path());
     command.arg(example()).args(["--port", "0"]);

@@ -2,7 +2,7 @@
 
 use crate::{
     http,
-    local_cluster::{LocalCluster, Running, turn},
+    local_cluster::{LocalCluster, Running},
     tools,
     wait::until,
 };
@@ -12,7 +12,6 @@ fn every_command_of_the_troubleshooting_guide_answers() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::shared();
     let status = |path: &str| world.ask(&["get", "llmisvc", "qwen", "-o", &format!("jsonpath={path}")]);
 
@@ -87,7 +86,6 @@ fn logs_can_be_followed() {
     if tools::kubectl().is_none() {
         return;
     }
-    let _turn = turn();
     let world = LocalCluster::shared();
     let mut follow =
         Running::start(world.kubectl().args(["logs", "-f", "deploy/qwen-kserve", "-c", "main", "--tail=5"]));

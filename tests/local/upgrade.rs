@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::{
-    local_cluster::{LocalCluster, example, turn},
+    local_cluster::{LocalCluster, example},
     program::{Ended, run},
     tools,
     wait::until,
@@ -24,7 +24,6 @@ fn planned(world: &LocalCluster) -> Value {
 
 #[test]
 fn an_older_preset_is_found_and_what_it_rolls_and_a_pin_keeps_the_service() {
-    let _turn = turn();
     if tools::kubectl().is_none() {
         return;
     }

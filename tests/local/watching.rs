@@ -7,13 +7,12 @@ use tempfile::TempDir;
 
 use crate::{
     http,
-    local_cluster::{LocalCluster, MODEL, example, run, turn, up},
+    local_cluster::{LocalCluster, MODEL, example, run, up},
     wait::until,
 };
 
 #[test]
 fn an_edit_is_shown_and_applied_and_one_with_errors_changes_nothing() {
-    let _turn = turn();
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("service.yaml");
     let first = fs::read_to_string(example()).unwrap();

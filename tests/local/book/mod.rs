@@ -13,10 +13,7 @@ use std::{
 use blocks::{Block, Step, said};
 use tempfile::TempDir;
 
-use crate::{
-    local_cluster::{LocalCluster, turn},
-    program, tools,
-};
+use crate::{local_cluster::LocalCluster, program, tools};
 
 /// Returns paths (below `docs`) and texts of the pages, in the order of the summary.
 fn pages() -> Vec<(String, String)> {
@@ -52,7 +49,6 @@ fn every_block_with_a_prompt_is_run_or_says_why_not() {
 
 #[test]
 fn the_console_blocks_print_what_the_book_says() {
-    let _turn = turn();
     if tools::kubectl().is_none() {
         return;
     }
