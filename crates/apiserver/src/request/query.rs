@@ -98,7 +98,7 @@ fn duration_problem(text: &str) -> Option<&'static str> {
 }
 
 /// Whether the list of dry-run directives asks for a dry run.
-pub(crate) fn check_dry_run(given: &[&str], kind: &str) -> Result<bool, ApiError> {
+pub(crate) fn check_dry_run(given: &[impl AsRef<str>], kind: &str) -> Result<bool, ApiError> {
     match dry_run_problem(given) {
         None => Ok(!given.is_empty()),
         Some(cause) => {
@@ -107,9 +107,10 @@ pub(crate) fn check_dry_run(given: &[&str], kind: &str) -> Result<bool, ApiError
     }
 }
 
-fn dry_run_problem(given: &[&str]) -> Option<Cause> {
+fn dry_run_problem(given: &[impl AsRef<str>]) -> Option<Cause> {
+    let given: Vec<&str> = given.iter().map(AsRef::as_ref).collect();
     let known = given.iter().all(|directive| *directive == "All");
-    (!known).then(|| Cause::unsupported("dryRun", &Value::from(given.to_vec()), &["All"]))
+    (!known).then(|| Cause::unsupported("dryRun", &Value::from(given), &["All"]))
 }
 
 /// How the server treats unknown and duplicate fields.

@@ -107,7 +107,7 @@ pub(crate) async fn evict(call: &mut Call<'_>) -> Result<Answer, ApiError> {
         return Err(error);
     }
     let dry_run = call.request.query.dry_run("CreateOptions")?;
-    let options = delete::Options::of_eviction(&body["deleteOptions"], dry_run)?;
+    let options = delete::Options::of(&body["deleteOptions"], dry_run.then_some("All").into_iter())?;
     delete::object(call, &call.key(), &options).await?;
     Ok(respond::document(call.request, 201, &done()))
 }

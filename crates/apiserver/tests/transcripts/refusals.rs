@@ -185,3 +185,15 @@ async fn an_update_of_a_slice_is_refused_only_for_what_it_changes() {
     let (code, answer) = ask(&client, "PATCH", &format!("{slices}/e"), MERGE, new).await;
     assert_eq!((code, causes(&answer).len()), (422, 1), "{answer}");
 }
+
+#[tokio::test]
+async fn a_precondition_of_the_wrong_type_does_not_count_as_none() {
+    let client = client();
+    let path = "/api/v1/namespaces/default/configmaps";
+    create(&client, path, &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})).await;
+    let path = format!("{path}/a");
+    let (code, answer) = ask(&client, "DELETE", &path, JSON, r#"{"preconditions":{"uid":5}}"#).await;
+    // As for other options of the wrong type.
+    assert_eq!(code, 500, "{answer}");
+    assert_eq!(ask(&client, "GET", &path, JSON, "").await.0, 200);
+}

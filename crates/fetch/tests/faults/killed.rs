@@ -37,9 +37,10 @@ async fn a_killed_download_goes_on_where_it_was() {
     world.servers.faults.lock().clear();
     world.fetch("m", &[]).await.unwrap();
     assert!(world.read("m/sub/w.safetensors") == large);
-    // Each kill loses at most the blocks that are not complete, and the bytes in the sockets' buffers.
+    // Each kill loses the blocks that are not complete and the bytes in the sockets' buffers: more on a busy machine. If the last
+    // download began anew, it would be at least 1.7 times the file.
     let sent = world.servers.sent.load(Relaxed);
-    assert!(sent < (SIZE + 3 * (6 << 20)) as u64, "{sent} bytes were sent");
+    assert!(sent < (SIZE + SIZE / 2) as u64, "{sent} bytes were sent");
     let left: Vec<_> =
         std::fs::read_dir(to.join(".longboat")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".part")), "{left:?}");

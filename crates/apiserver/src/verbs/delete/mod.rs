@@ -125,14 +125,14 @@ pub(crate) async fn object(
             old: Some(&live),
             options: &review_options,
             user: &user,
-            dry_run: options.dry_run,
+            dry_run: options.is_dry_run(),
         };
         admit::mutate_deletion(call.state, &review, &mut call.warnings).await?;
         admit::validate(call.state, &review, None, &mut call.warnings).await?;
         let plan = plan(call, &stored.value, options);
         let result = match &plan {
             Plan::Keep(value) if *value == *stored.value => Ok(None),
-            Plan::Keep(_) | Plan::Remove(_) if options.dry_run => Ok(None),
+            Plan::Keep(_) | Plan::Remove(_) if options.is_dry_run() => Ok(None),
             Plan::Keep(value) => call
                 .state
                 .store
@@ -153,14 +153,9 @@ pub(crate) async fn object(
                 }
                 return finish(call, &stored, written, plan).await;
             }
-            Err(WriteError::Changed) if options.revision.is_none() => {}
+            Err(WriteError::Changed) if options.resource_version().is_none() => {}
+            Err(WriteError::Changed) => break,
             Err(WriteError::Missing) => return Err(ApiError::not_found(resource.about(&key.name))),
-            Err(WriteError::Changed) => {
-                return Err(ApiError::conflict(
-                    resource.about(&key.name),
-                    "the object has been modified; please apply your changes to the latest version and try again",
-                ));
-            }
             Err(error) => return Err(ApiError::internal(error.to_string())),
         }
     }
@@ -256,27 +251,14 @@ fn plan(call: &Call<'_>, stored: &Value, options: &Options) -> Plan {
     }
     let pending = stored["metadata"]["deletionTimestamp"].is_string();
     let held = !finalizers.is_empty() || strategy::is_held(resource, &value);
-    let grace = strategy::grace(resource, stored, options.grace);
+    let grace = strategy::grace(resource, stored, options.grace());
     if pending {
         let old = stored["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
-        if grace > 0 && grace >= old {
-            return Plan::Keep(value);
-        }
-        if grace > 0 {
-            // a shorter period counts from the start of the deletion
+        // A shorter period counts from the start of the deletion.
+        if grace < old {
             shorten(&mut value, old, grace);
-            return Plan::Keep(value);
         }
-        if held {
-            if old > 0 {
-                shorten(&mut value, old, 0);
-            }
-            return Plan::Keep(value);
-        }
-        if old > 0 {
-            shorten(&mut value, old, 0);
-        }
-        return Plan::Remove(value);
+        return if grace > 0 || held { Plan::Keep(value) } else { Plan::Remove(value) };
     }
     if resource.group == "apiextensions.k8s.io" {
         crds::mark_deleted(&mut value);
@@ -321,7 +303,7 @@ fn check_preconditions(call: &Call<'_>, options: &Options, stored: &StoredObject
     let metadata = &stored.value["metadata"];
     let name = metadata["name"].as_str().unwrap_or_default();
     let found = metadata["uid"].as_str().unwrap_or_default();
-    if let Some(uid) = &options.uid
+    if let Some(uid) = options.uid()
         && uid != found
     {
         return Err(ApiError::conflict(
@@ -333,8 +315,8 @@ fn check_preconditions(call: &Call<'_>, options: &Options, stored: &StoredObject
         ));
     }
     let found = stored.revision.to_string();
-    if let Some(revision) = &options.revision
-        && *revision != found
+    if let Some(revision) = options.resource_version()
+        && revision != found
     {
         return Err(ApiError::conflict(
             about_kind(&call.resource, name),

@@ -1,5 +1,6 @@
 //! Reading of `DeleteOptions`.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::super::{Call, incoming};
@@ -11,14 +12,29 @@ use crate::{
 };
 
 /// `DeleteOptions`, from the body or the query.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(crate) struct Options {
-    pub(crate) grace: Option<i64>,
-    pub(super) policy: Option<String>,
-    pub(super) orphan: Option<bool>,
-    pub(super) uid: Option<String>,
-    pub(super) revision: Option<String>,
-    pub(super) dry_run: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grace_period_seconds: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    propagation_policy: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    orphan_dependents: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preconditions: Option<Preconditions>,
+    #[serde(skip_serializing)]
+    dry_run: Vec<String>,
+}
+
+/// What the object must be to be deleted.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Preconditions {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uid: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource_version: Option<String>,
 }
 
 // === impl Options ===
@@ -26,36 +42,54 @@ pub(crate) struct Options {
 impl Options {
     /// Options for a deletion by the server itself, in the background.
     pub(crate) fn background() -> Self {
-        Self { policy: Some("Background".to_owned()), ..Self::default() }
+        Self { propagation_policy: Some("Background".to_owned()), ..Self::default() }
     }
 
-    /// Reads the options of an eviction.
-    pub(crate) fn of_eviction(given: &Value, dry_run: bool) -> Result<Self, ApiError> {
-        let directives: Vec<&str> =
-            given["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        Ok(Self {
-            grace: given["gracePeriodSeconds"].as_i64(),
-            policy: text(&given["propagationPolicy"]),
-            orphan: given["orphanDependents"].as_bool(),
-            uid: text(&given["preconditions"]["uid"]),
-            revision: text(&given["preconditions"]["resourceVersion"]),
-            dry_run: query::check_dry_run(&directives, "DeleteOptions")? || dry_run,
-        })
+    /// Reads `DeleteOptions`, to which a request may add a directive for a dry run.
+    pub(crate) fn of<'a>(given: &Value, directives: impl Iterator<Item = &'a str>) -> Result<Self, ApiError> {
+        let mut options: Self = match given {
+            Value::Null => Self::default(),
+            given => {
+                Self::deserialize(given).map_err(|error| ApiError::unexpected_error(error.to_string()))?
+            }
+        };
+        options.dry_run.extend(directives.map(str::to_owned));
+        options.dry_run.dedup();
+        query::check_dry_run(&options.dry_run, "DeleteOptions")?;
+        Ok(options)
     }
 
     /// Restricts the deletion to the object with this uid.
     pub(crate) fn only(mut self, uid: &str) -> Self {
-        self.uid = Some(uid.to_owned());
+        self.preconditions.get_or_insert_default().uid = Some(uid.to_owned());
         self
+    }
+
+    /// The grace period, in seconds.
+    pub(super) fn grace(&self) -> Option<i64> {
+        self.grace_period_seconds
+    }
+
+    /// The UID that the object must have.
+    pub(super) fn uid(&self) -> Option<&str> {
+        self.preconditions.as_ref()?.uid.as_deref()
+    }
+
+    /// The resourceVersion that the object must have.
+    pub(super) fn resource_version(&self) -> Option<&str> {
+        self.preconditions.as_ref()?.resource_version.as_deref()
+    }
+
+    pub(super) fn is_dry_run(&self) -> bool {
+        !self.dry_run.is_empty()
     }
 
     /// Returns whether dependents are orphaned, and whether they are deleted first.
     pub(super) fn propagation(&self, finalizers: &[String]) -> (bool, bool) {
-        if let Some(orphan) = self.orphan {
+        if let Some(orphan) = self.orphan_dependents {
             return (orphan, false);
         }
-        match self.policy.as_deref() {
+        match self.propagation_policy.as_deref() {
             Some("Orphan") => (true, false),
             Some("Foreground") => (false, true),
             Some(_) => (false, false),
@@ -66,63 +100,39 @@ impl Options {
 
 /// Reads the options of a request.
 pub(super) fn read(call: &Call<'_>) -> Result<Options, ApiError> {
-    let about = StatusDetails { group: "meta.k8s.io", kind: "DeleteOptions", name: "" };
-    let request = call.request;
-    let body = if request.body.is_empty() {
+    let query = &call.request.query;
+    let body = if call.request.body.is_empty() {
         let mut given = json!({});
-        if let Some(grace) = request.query.number("gracePeriodSeconds")? {
+        if let Some(grace) = query.number("gracePeriodSeconds")? {
             given["gracePeriodSeconds"] = Value::from(grace);
         }
-        if let Some(policy) = request.query.get("propagationPolicy").filter(|p| !p.is_empty()) {
+        if let Some(policy) = query.get("propagationPolicy").filter(|p| !p.is_empty()) {
             given["propagationPolicy"] = Value::from(policy);
         }
-        if request.query.get("orphanDependents").is_some() {
-            given["orphanDependents"] = Value::from(request.query.flag("orphanDependents"));
+        if query.get("orphanDependents").is_some() {
+            given["orphanDependents"] = Value::from(query.flag("orphanDependents"));
         }
         for key in ["uid", "resourceVersion"] {
-            if let Some(text) = request.query.get(key).filter(|text| !text.is_empty()) {
+            if let Some(text) = query.get(key).filter(|text| !text.is_empty()) {
                 given["preconditions"][key] = Value::from(text);
             }
         }
-        let dry: Vec<&str> = request.query.all("dryRun").collect();
-        given["dryRun"] = Value::from(dry);
         given
     } else {
         body_options(call)?
     };
-    let text = |value: &Value| value.as_str().map(str::to_owned);
-    let mut dry: Vec<&str> =
-        body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    dry.extend(request.query.all("dryRun"));
-    dry.dedup();
-    let options = Options {
-        grace: body["gracePeriodSeconds"].as_i64(),
-        policy: text(&body["propagationPolicy"]),
-        orphan: body["orphanDependents"].as_bool(),
-        uid: text(&body["preconditions"]["uid"]),
-        revision: text(&body["preconditions"]["resourceVersion"]),
-        dry_run: query::check_dry_run(&dry, "DeleteOptions")?,
-    };
-    if let Some(policy) = &options.policy {
-        let shown = Value::from(policy.as_str());
-        let cause = if options.orphan.is_some() {
-            Some(Cause::invalid(
-                "propagationPolicy",
-                &shown,
-                "orphanDependents and deletionPropagation cannot be both set",
-            ))
-        } else if !matches!(policy.as_str(), "Foreground" | "Background" | "Orphan") {
-            Some(Cause::unsupported(
-                "propagationPolicy",
-                &shown,
-                &["Foreground", "Background", "Orphan", "nil"],
-            ))
+    let options = Options::of(&body, query.all("dryRun"))?;
+    if let Some(policy) = &options.propagation_policy {
+        let (name, shown) = ("propagationPolicy", Value::from(policy.as_str()));
+        let cause = if options.orphan_dependents.is_some() {
+            Cause::invalid(name, &shown, "orphanDependents and deletionPropagation cannot be both set")
+        } else if matches!(policy.as_str(), "Foreground" | "Background" | "Orphan") {
+            return Ok(options);
         } else {
-            None
+            Cause::unsupported(name, &shown, &["Foreground", "Background", "Orphan", "nil"])
         };
-        if let Some(cause) = cause {
-            return Err(ApiError::invalid(about, &[cause]));
-        }
+        let about = StatusDetails { group: "meta.k8s.io", kind: "DeleteOptions", name: "" };
+        return Err(ApiError::invalid(about, &[cause]));
     }
     Ok(options)
 }
@@ -202,25 +212,8 @@ fn mistyped(options: &Value) -> Option<String> {
 
 /// Returns the options in the form that admission reviews show.
 pub(super) fn for_review(call: &Call<'_>, options: &Options) -> Value {
-    let mut shown = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
-    if let Some(grace) = options.grace {
-        shown["gracePeriodSeconds"] = Value::from(grace);
-    }
-    if let Some(policy) = &options.policy {
-        shown["propagationPolicy"] = Value::from(policy.as_str());
-    }
-    if let Some(orphan) = options.orphan {
-        shown["orphanDependents"] = Value::from(orphan);
-    }
-    if options.uid.is_some() || options.revision.is_some() {
-        let mut preconditions = json!({});
-        if let Some(uid) = &options.uid {
-            preconditions["uid"] = Value::from(uid.as_str());
-        }
-        if let Some(revision) = &options.revision {
-            preconditions["resourceVersion"] = Value::from(revision.as_str());
-        }
-        shown["preconditions"] = preconditions;
-    }
-    admit::options(shown, &call.request.query, options.dry_run)
+    let mut shown = json!(options);
+    shown["kind"] = Value::from("DeleteOptions");
+    shown["apiVersion"] = Value::from("meta.k8s.io/v1");
+    admit::options(shown, &call.request.query, options.is_dry_run())
 }
