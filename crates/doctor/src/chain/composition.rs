@@ -1,6 +1,8 @@
 //! The cause if a service cannot be composed.
 
-use longboat_api::{conditions::Condition, reasons::condition as reason, v1alpha2::LLMInferenceService};
+use longboat_api::{
+    conditions::Condition, names::preset, reasons::condition as reason, v1alpha2::LLMInferenceService,
+};
 use longboat_key::{Name, Namespace};
 use longboat_manifest::nearest;
 
@@ -19,9 +21,14 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
             });
             let known: Vec<&str> = visible.filter_map(|config| config.metadata.name.as_deref()).collect();
             let is_preset = missing.starts_with(&facts.preset_names.prefix);
+            let is_shipped = preset::shipped().any(|suffix| facts.preset_names.full(suffix) == missing);
             let fix = match nearest(known.iter().copied(), missing) {
                 Some(meant) => format!("spec.baseRefs: did you mean `{meant}`?"),
-                None if is_preset => "run `longboat install`: it applies the presets".to_owned(),
+                None if is_shipped => "run `longboat install`: it applies the presets".to_owned(),
+                None if is_preset => format!(
+                    "no preset of this build has that name: apply an LLMInferenceServiceConfig of that name in {namespace}, or use \
+                     another kind of parallelism, such as spec.parallelism.data with spec.parallelism.dataLocal"
+                ),
                 None => format!(
                     "apply that LLMInferenceServiceConfig in {namespace}, or remove it from spec.baseRefs"
                 ),

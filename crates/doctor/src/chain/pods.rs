@@ -199,6 +199,35 @@ fn unschedulable(facts: &Facts, pod: &Pod, message: &str) -> Cause {
     Cause::new("PodUnschedulable", message, fix)
 }
 
+/// Returns what the probe said for which the kubelet stopped the last instance of a container. Then its exit code and logs say little.
+fn failed_probe(facts: &Facts, pod: &Pod, container: &str) -> Option<String> {
+    let statuses = pod.status.as_ref()?.container_statuses.iter().flatten();
+    let status = statuses.into_iter().find(|status| status.name == container)?;
+    let ended =
+        [&status.state, &status.last_state].into_iter().flatten().find_map(|one| one.terminated.as_ref());
+    let started = ended.and_then(|ended| ended.started_at.as_ref());
+    let of_pod = |reason: &'static str| {
+        facts.events.iter().rev().filter(move |event| {
+            let about = &event.involved_object;
+            event.reason.as_deref() == Some(reason)
+                && (about.name.as_ref(), about.namespace.as_ref())
+                    == (pod.metadata.name.as_ref(), pod.metadata.namespace.as_ref())
+        })
+    };
+    // An instance that started later ended on its own.
+    let killing = of_pod("Killing")
+        .find(|event| {
+            started.is_none_or(|started| event.last_timestamp.as_ref().is_none_or(|at| at >= started))
+        })?
+        .message
+        .as_deref()?;
+    let probe = ["Liveness", "Startup"].into_iter().find(|probe| {
+        killing.starts_with(&format!("Container {container} failed {} probe", probe.to_lowercase()))
+    })?;
+    let said = of_pod("Unhealthy").filter_map(|event| event.message.as_ref());
+    said.into_iter().find(|message| message.starts_with(probe)).cloned()
+}
+
 /// Returns the cause of a pod's failure, with what to do.
 fn explained(facts: &Facts, pod: &Pod, failure: PodFailure) -> Cause {
     let namespace = Namespace::of(&pod.metadata);
@@ -245,6 +274,12 @@ fn explained(facts: &Facts, pod: &Pod, failure: PodFailure) -> Cause {
             );
             Cause::new("ModelNotFetched", text, fix)
         }
-        Fault::ContainerCrashes => Cause::new("ContainerCrashes", text, logs),
+        Fault::ContainerCrashes => match failed_probe(facts, pod, &container) {
+            Some(probe) => {
+                let fix = scheme_fix(&probe).or_else(|| silence_fix(&probe, namespace, name)).unwrap_or(logs);
+                Cause::new("ProbeFails", format!("{text}, because the kubelet stopped it: {probe}"), fix)
+            }
+            None => Cause::new("ContainerCrashes", text, logs),
+        },
     }
 }

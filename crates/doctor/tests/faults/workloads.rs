@@ -26,6 +26,58 @@ fn layers_that_do_not_combine_lead_to_the_config() {
 }
 
 #[test]
+fn a_preset_that_no_release_has_is_not_to_be_installed() {
+    let missing = |name: &str| {
+        with(|facts| {
+            let message =
+                format!("LLMInferenceServiceConfig \"kserve-{name}\" not found in namespaces [ns kserve]");
+            unready(facts, "PresetsCombined", "ConfigNotFound", &message);
+            facts.configs.clear();
+        })
+    };
+    let of_service = |found: Vec<Finding>| -> String {
+        found.into_iter().find(|one| one.fault == "ConfigNotFound").unwrap().fix
+    };
+    let fix = of_service(missing("config-llm-template"));
+    assert!(fix.starts_with("run `longboat install`"), "{fix}");
+    let fix = of_service(missing("config-llm-worker-pipeline-parallel"));
+    assert!(fix.starts_with("no preset of this build has that name: apply"), "{fix}");
+}
+
+#[test]
+fn a_container_that_its_liveness_probe_ends_leads_to_the_probe() {
+    let at = |minute: u8| format!("2026-01-01T00:{minute:02}:00Z");
+    let found = |killed: u8, container: &str| {
+        with(|facts| {
+            unready(facts, "MainWorkloadReady", "MinimumReplicasUnavailable", "");
+            let mut status = waiting("main", "CrashLoopBackOff", "back-off");
+            let ended = json!({"terminated": {"exitCode": 0, "startedAt": at(5), "finishedAt": at(7)}});
+            status["containerStatuses"][0]["lastState"] = ended;
+            facts.pods = vec![object(pod("llm-kserve-1", &json!({"app": "llm"}), &status))];
+            let event = |reason: &str, message: &str| {
+                object(json!({
+                    "metadata": {"name": "e", "namespace": "ns"}, "reason": reason, "message": message,
+                    "lastTimestamp": at(killed),
+                    "involvedObject": {"kind": "Pod", "name": "llm-kserve-1", "namespace": "ns"},
+                }))
+            };
+            let said = "Liveness probe failed: Get \"https://h/health\": http: server gave HTTP response to HTTPS client";
+            let killing = format!("Container {container} failed liveness probe, will be restarted");
+            facts.events = vec![event("Unhealthy", said), event("Killing", &killing)];
+        })
+    };
+    only(
+        &found(6, "main"),
+        "ProbeFails",
+        LLM,
+        "the kubelet stopped it: Liveness probe failed",
+        "`scheme: HTTP`",
+    );
+    only(&found(4, "main"), "ContainerCrashes", LLM, "exit code 0", "kubectl logs");
+    only(&found(6, "other"), "ContainerCrashes", LLM, "exit code 0", "kubectl logs");
+}
+
+#[test]
 fn a_runtime_that_is_missing_or_unsuitable_leads_to_the_runtime() {
     let found =
         with(|facts| unready(facts, "PresetsCombined", "RuntimeNotFound", "runtime \"fast\" not found"));

@@ -76,9 +76,19 @@ impl ManifestObjects {
         for pod in templates(&planned.plan.children).filter_map(|template| template.spec.as_ref()) {
             needed.of_pod(namespace, pod);
         }
+        // A plan that stopped at a problem lacks children that later steps would add.
+        let name = Name::of(&service.metadata);
+        let unplanned = [("Service", names::scheduler_service(name)), ("InferencePool", names::pool(name))];
+        let is_unplanned = |kind: &'static str, key: &Key| {
+            planned.plan.problem.is_some()
+                && key.namespace.as_deref() == namespace
+                && unplanned.iter().any(|(of_kind, name)| (*of_kind, &**name) == (kind, &*key.name))
+        };
         let is_told = |text: &str| known.iter().any(|finding| finding.message.starts_with(text));
         let is_known = |kind: &'static str, key: &Key| {
-            made.contains(&(kind.to_owned(), key.clone())) || is_told(&format!("{kind} {key}"))
+            made.contains(&(kind.to_owned(), key.clone()))
+                || is_unplanned(kind, key)
+                || is_told(&format!("{kind} {key}"))
         };
         self.note_of(document, &ObjectName::of(document, namespace), needed, is_known)
     }

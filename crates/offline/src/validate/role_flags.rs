@@ -1,8 +1,10 @@
-//! Findings about the flags of our own programs in planned pods: what each would say when it starts.
+//! Findings about the flags of our own programs in planned pods: what each would say when it starts, and pickers that wait for the
+//! pool of nobody.
 
-use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::api::core::v1::{Container, PodSpec};
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
-use longboat_key::Namespace;
+use longboat_epp::host::{self, PickerSpec};
+use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::Document;
 
 use super::{
@@ -29,7 +31,7 @@ static ROLES: [Role; 2] = [
     Role { program: "pd-sidecar", name: "sidecar", refusal: longboat_sidecar::refusal },
 ];
 
-/// Returns why pickers and sidecars of a planned service do not start, each at the argument in its layer.
+/// Returns why pickers and sidecars of a planned service do not start or are never ready, each at the argument in its layer.
 pub(super) fn findings(
     scene: &Scene,
     document: &Document,
@@ -41,14 +43,16 @@ pub(super) fn findings(
     let is_ours =
         |container: &&Container| container.image.as_ref().is_some_and(|image| images.are_ours(image));
     let mut all: Vec<Advice> = Vec::new();
-    let pods = templates(&planned.plan.children).filter_map(|template| template.spec.as_ref());
-    let containers = pods.flat_map(|pod| pod.init_containers.iter().flatten().chain(&pod.containers));
+    let pods = || templates(&planned.plan.children).filter_map(|template| template.spec.as_ref());
+    let containers = pods().flat_map(|pod| pod.init_containers.iter().flatten().chain(&pod.containers));
     for container in containers.filter(is_ours) {
         // Groups of pods have the same containers several times.
         let found = refused(container, &effective.spec).filter(|found| !all.contains(found));
         all.extend(found);
     }
-    let name = ObjectName::of(document, Namespace::of(&service.metadata));
+    let namespace = Namespace::of(&service.metadata);
+    all.extend(pods().find_map(|pod| unknown_pool(scene, planned, &effective.spec, namespace, pod)));
+    let name = ObjectName::of(document, namespace);
     advice::located(scene, document, &name, effective, all)
 }
 
@@ -82,6 +86,34 @@ fn refused(container: &Container, spec: &LLMInferenceServiceSpec) -> Option<Advi
         ),
         hint: None,
     })
+}
+
+/// Warns about a picker of a pool that is neither the one of the service nor in the manifests.
+fn unknown_pool(
+    scene: &Scene,
+    planned: &PlannedService,
+    spec: &LLMInferenceServiceSpec,
+    namespace: Namespace<&str>,
+    pod: &PodSpec,
+) -> Option<Advice> {
+    let named = PickerSpec::of_template(namespace, pod)?.pool;
+    // A service with a pool of its writer has no pool and no picker of ours.
+    let own = Name::of(&planned.plan.children.inference_pools.first()?.metadata);
+    let given = scene.snapshot().inference_pools.get(namespace, named.name.as_deref());
+    let is_known = named == Key::new(namespace, own) || given.is_some();
+    let main = pod.containers.iter().find(|container| host::is_picker(container)).filter(|_| !is_known)?;
+    let is_culprit = |word: &&str| word.rsplit('=').next() == Some(&*named.name);
+    let path = words(main).filter(is_culprit).find_map(|word| argument(spec, &main.name, word));
+    Some(Advice::warning(
+        path.unwrap_or_else(|| "spec".to_owned()),
+        "PickerPool",
+        format!(
+            "makes the picker wait for the InferencePool {}, and the pool of this service is {own}: if there is no such pool, the \
+             picker is never ready",
+            named.name
+        ),
+        format!("write `--pool-name={own}`"),
+    ))
 }
 
 /// Returns the path of an argument in the composed service. The last element of a list that has it is meant, first in `args`.

@@ -109,11 +109,16 @@ struct Pools {
     listed: [bool; 2],
     /// Whether the configured group has been listed.
     known: bool,
+    /// Whether the other group has been listed, or refused the list.
+    is_other_known: bool,
+    /// Whether the log says that neither group has the pool.
+    is_missed: bool,
 }
 
 impl Pools {
     /// Applies a watch event. Returns whether the pool can be chosen now.
     fn note(&mut self, group: usize, event: watcher::Result<Event<DynamicObject>>) -> bool {
+        self.is_other_known |= group == 1 && matches!(event, Ok(Event::InitDone) | Err(_));
         match event {
             Ok(Event::Init) => {
                 self.listed[group] = false;
@@ -127,7 +132,10 @@ impl Pools {
                 }
             }
             Ok(Event::InitDone) if self.listed[group] => {}
-            Ok(Event::InitDone | Event::Delete(_)) => self.found[group] = None,
+            Ok(Event::InitDone | Event::Delete(_)) => {
+                self.listed[group] = false;
+                self.found[group] = None;
+            }
             Err(error) if is_not_served(&error) => self.found[group] = None,
             Err(error) if group == 0 => {
                 tracing::warn!(error = %text_of_watch(&error), "Cannot watch the pool.");
@@ -141,6 +149,13 @@ impl Pools {
         }
         self.known |= group == 0;
         self.known
+    }
+
+    /// Whether neither group has the pool any more. A pool without a selector has its own message.
+    fn becomes_missed(&mut self) -> bool {
+        let is_known = self.known && self.is_other_known;
+        let is_missed = is_known && self.listed == [false; 2] && self.found == [None, None];
+        !std::mem::replace(&mut self.is_missed, is_missed) && is_missed
     }
 
     fn choice(&self) -> Option<Selection> {
@@ -160,6 +175,12 @@ impl Follower {
     fn pool_event(&mut self, group: usize, event: watcher::Result<Event<DynamicObject>>) {
         if self.pools.note(group, event) {
             self.select(self.pools.choice());
+        }
+        if self.pools.becomes_missed() {
+            tracing::warn!(
+                namespace = self.namespace,
+                "There is no InferencePool with the name of the flag --pool-name: the picker is not ready until it exists."
+            );
         }
     }
 

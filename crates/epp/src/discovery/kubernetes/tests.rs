@@ -74,3 +74,24 @@ fn the_pool_of_the_other_group_serves_where_the_first_has_none() {
     assert!(pools.note(1, Ok(Event::Delete(pool("old")))));
     assert_eq!(chosen(&pools), None);
 }
+
+#[test]
+fn a_pool_that_neither_group_has_is_reported_once() {
+    let pool: DynamicObject = serde_json::from_value(json!({
+        "metadata": {"name": "pool"},
+        "spec": {"selector": {"app": "a"}, "targetPortNumber": 8000},
+    }))
+    .unwrap();
+    let mut pools = Pools::default();
+    let mut reported = |group: usize, event| {
+        pools.note(group, Ok(event));
+        pools.becomes_missed()
+    };
+    assert!(!reported(0, Event::Init) && !reported(0, Event::InitDone), "the other group may have it");
+    assert!(!reported(1, Event::Init) && reported(1, Event::InitDone));
+    assert!(!reported(1, Event::Init) && !reported(1, Event::InitDone), "once");
+    assert!(!reported(0, Event::Apply(pool.clone())) && !reported(0, Event::Init));
+    assert!(!reported(1, Event::Init) && !reported(1, Event::InitDone), "the first group lists again");
+    assert!(reported(0, Event::InitDone));
+    assert!(!reported(0, Event::Apply(pool.clone())) && reported(0, Event::Delete(pool)));
+}

@@ -27,6 +27,18 @@ fn what_the_cluster_must_have_is_one_note_for_each_service() {
 }
 
 #[test]
+fn a_service_of_the_picker_is_not_noted_if_planning_stops_before_it() {
+    let text =
+        service("  router: {route: {}, gateway: {}, scheduler: {}}\n").replace("hf://org/model", "git://x");
+    let found = report(&text);
+    let said: Vec<&str> = found.findings.iter().map(|one| one.message.as_str()).collect();
+    assert_eq!(
+        said,
+        ["failed to attach model artifacts to main deployment: unsupported schema in model URI: git://x"]
+    );
+}
+
+#[test]
 fn the_gateways_of_a_route_in_a_service_are_noted_without_that_of_the_platform() {
     let rules = "[{matches: [{path: {type: PathPrefix, value: /}}], backendRefs: [{name: one-kserve-workload-svc, port: 8000}]}]";
     let parents = "[{name: edge, namespace: infra}, {name: kserve-ingress-gateway, namespace: kserve}]";

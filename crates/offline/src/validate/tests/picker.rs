@@ -392,3 +392,27 @@ fn arguments_that_our_programs_refuse_are_errors_at_the_argument() {
         assert_eq!(said(&text), Vec::<String>::new(), "{text}");
     }
 }
+
+#[test]
+fn a_picker_of_a_pool_that_nobody_writes_is_warned_about() {
+    let service = |args: &str| {
+        format!(
+            "apiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceService\nmetadata: {{name: one}}\nspec:\n  \
+             model: {{uri: 'hf://a/b'}}\n  router:\n    gateway: {{}}\n    route: {{}}\n    scheduler:\n      template:\n        \
+             containers:\n        - name: main\n          args: {args}\n"
+        )
+    };
+    let said = |text: &str| -> Vec<String> {
+        report(text).findings.iter().map(|one| format!("{} {}", one.path, one.message)).collect()
+    };
+    let warning = "makes the picker wait for the InferencePool gaie, and the pool of this service is one-inference-pool: if there is \
+                   no such pool, the picker is never ready";
+    let at = "spec.router.scheduler.template.containers[0].args";
+    assert_eq!(said(&service("[--pool-name, gaie]")), [format!("{at}[1] {warning}")]);
+    assert_eq!(said(&service("['--v=4', '--pool-name=gaie']")), [format!("{at}[1] {warning}")]);
+    assert_eq!(said(&service("['--pool-name=one-inference-pool']")), [""; 0]);
+    let pool = "---\napiVersion: inference.networking.k8s.io/v1\nkind: InferencePool\nmetadata: {name: gaie}\nspec:\n  \
+                selector: {matchLabels: {a: b}}\n  targetPorts: [{number: 8000}]\n  \
+                endpointPickerRef: {name: p, port: {number: 9002}}\n";
+    assert_eq!(said(&format!("{}{pool}", service("['--pool-name=gaie']"))), [""; 0]);
+}
