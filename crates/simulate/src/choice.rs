@@ -79,9 +79,9 @@ pub struct ExampleTimes {
 pub(crate) fn choice(own: &SampledRequest, others: &SampledRequest) -> Choice {
     let times = match own.outcome {
         Outcome::Answered(times) => Some(ExampleTimes {
-            picker_queue: rounded(millis(times.sent - times.arrived)),
-            engine_queue: rounded(millis(times.started.saturating_sub(times.sent))),
-            ttft: rounded(millis(times.first_token - times.arrived)),
+            picker_queue: millis(times.picker_queue()),
+            engine_queue: millis(times.engine_queue()),
+            ttft: millis(times.ttft()),
         }),
         Outcome::Refused(_) | Outcome::Open => None,
     };
@@ -164,7 +164,7 @@ pub(crate) fn decider(own: &SampledRequest, others: &SampledRequest) -> Decider 
 }
 
 fn millis(nanos: u64) -> f64 {
-    float(nanos) / 1e6
+    rounded(float(nanos) / 1e6)
 }
 
 #[cfg(test)]
