@@ -53,7 +53,7 @@ impl Transfer {
         wanted: &[RemoteFile],
         mut fetched: Vec<(RemoteFile, String)>,
         revision: Option<&Arc<str>>,
-    ) -> Result<BTreeSet<Arc<str>>, FetchError> {
+    ) -> Result<BTreeSet<String>, FetchError> {
         if fetched.is_empty() {
             let archives = wanted.iter().filter(|file| file.placement != Placement::File);
             let names: BTreeSet<&str> = archives.map(|file| &*file.locator).collect();
@@ -105,7 +105,7 @@ impl Transfer {
             }
             let moved = self.place(&at, path, member, &fetched, revision);
             moved.map_err(FetchError::file("write", self.target.path().join(path)))?;
-            paths.insert(path.as_str().into());
+            paths.insert(path.clone());
         }
         let ended = || -> io::Result<()> {
             for (_, private) in &fetched {
@@ -134,13 +134,13 @@ impl Transfer {
         }
         let archive = fetched.iter().find(|(file, _)| *file.locator == *member.archive);
         let done = FileRecord {
-            path: path.into(),
+            path: path.to_owned(),
             size: stat.size,
             modified: stat.modified,
-            identity: archive.and_then(|(file, _)| file.identity()),
+            identity: archive.and_then(|(file, _)| file.identity()).map(|identity| identity.to_string()),
             digest: None,
-            revision: revision.cloned(),
-            archive: Some(member.archive.as_str().into()),
+            revision: revision.map(ToString::to_string),
+            archive: Some(member.archive.clone()),
         };
         self.ledger.append(&Record::Done(&done))
     }

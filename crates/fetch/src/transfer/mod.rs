@@ -191,7 +191,7 @@ impl Transfer {
     }
 
     pub(super) fn is_same(&self, file: &RemoteFile, revision: Option<&str>, done: &FileRecord) -> bool {
-        let identity = done.identity.is_some() && file.identity() == done.identity;
+        let identity = done.identity.is_some() && file.identity().as_deref() == done.identity.as_deref();
         let revision = revision.is_some() && revision == done.revision.as_deref();
         let stat = self.target.stat(&done.path);
         (identity || (revision && !file.described))
@@ -259,12 +259,12 @@ impl Transfer {
             return Ok(false);
         }
         let done = FileRecord {
-            path: file.path.clone(),
+            path: file.path.to_string(),
             size,
             modified: stat.modified,
-            identity: file.identity(),
+            identity: file.identity().map(|identity| identity.to_string()),
             digest: Some(*digest),
-            revision: revision.cloned(),
+            revision: revision.map(ToString::to_string),
             archive: None,
         };
         let written = self.ledger.append(&Record::Done(&done));
@@ -306,7 +306,7 @@ impl Transfer {
 
     /// Removes files that an earlier download made and the source no longer has. Other files stay. `wanted` is sorted by
     /// path.
-    fn remove_gone(&self, wanted: &[RemoteFile], unpacked: &BTreeSet<Arc<str>>) -> Result<(), FetchError> {
+    fn remove_gone(&self, wanted: &[RemoteFile], unpacked: &BTreeSet<String>) -> Result<(), FetchError> {
         let is_wanted = |path: &str| wanted.binary_search_by(|file| (*file.path).cmp(path)).is_ok();
         self.ledger.for_each_complete(|done| {
             if is_wanted(&done.path) || unpacked.contains(&done.path) {
