@@ -123,7 +123,7 @@ impl KeySpec {
 
     /// Returns the entries of a Secret that [`Self::parse`] reads as this one.
     pub(super) fn entries(&self) -> BTreeMap<String, String> {
-        let digests: Vec<_> = self.digests.iter().map(hex).collect();
+        let digests: Vec<_> = self.digests.iter().map(|digest| HEXLOWER.encode(digest)).collect();
         let models: Vec<&str> = self.models.iter().map(String::as_str).collect();
         let limits = self.limits.entries().map(|(name, limit)| (name, limit.to_string()));
         let texts = [(SHA256, digests.join(",")), (MODELS, models.join(","))].into_iter().chain(limits);
