@@ -23,8 +23,11 @@ pub(crate) struct Faults {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Percent(u8);
 
+/// Makes a refusal with this text.
+type Refuse = fn(&'static str) -> Refusal;
+
 /// The refusals by their names in `--failure-types`.
-const REFUSALS: [(&str, fn(&'static str) -> Refusal, &str); 6] = [
+const REFUSALS: [(&str, Refuse, &str); 6] = [
     ("rate_limit", Refusal::overloaded, "Rate limit reached (injected)."),
     ("invalid_api_key", Refusal::unauthorized, "Incorrect API key provided (injected)."),
     ("context_length", |text| Refusal::field("messages", text), "The context is too long (injected)."),
