@@ -314,7 +314,7 @@ mod tests {
     fn the_last_record_of_a_file_counts() {
         let digest = Some(Digest::of(Algorithm::Sha256, b"w"));
         let (old, other) = (done("a"), done("b"));
-        let new = FileRecord { digest, revision: Some("c".repeat(40).into()), size: 4, ..done("a") };
+        let new = FileRecord { digest, revision: Some("c".repeat(40)), size: 4, ..done("a") };
         let mut lines =
             [Record::Header("hf://o/m"), Record::Done(&old), Record::Done(&other), Record::Done(&new)]
                 .map(|record| record.line())
