@@ -21,7 +21,7 @@ pub use keda::{
 pub use query::{History, Labels, Query, QueryError, Sample};
 pub use recommendation::{MetricTarget, Recommendations};
 pub use scale::Scale;
-pub use trigger_check::{TRIGGER_TYPES, TriggerMistake, trigger_mistakes};
+pub use trigger_check::{TriggerMistake, trigger_mistakes, trigger_types};
 
 use longboat_api::names::WVA_DESIRED_REPLICAS;
 

@@ -6,81 +6,9 @@ use longboat_quantity::Quantity;
 use crate::cron;
 
 /// The types of triggers that KEDA 2 has.
-pub const TRIGGER_TYPES: &[&str] = &[
-    "activemq",
-    "apache-kafka",
-    "arangodb",
-    "artemis-queue",
-    "aws-cloudwatch",
-    "aws-dynamodb",
-    "aws-dynamodb-streams",
-    "aws-kinesis-stream",
-    "aws-sqs-queue",
-    "azure-app-insights",
-    "azure-blob",
-    "azure-data-explorer",
-    "azure-eventhub",
-    "azure-log-analytics",
-    "azure-monitor",
-    "azure-pipelines",
-    "azure-queue",
-    "azure-servicebus",
-    "beanstalkd",
-    "cassandra",
-    "couchdb",
-    "cpu",
-    "cron",
-    "datadog",
-    "dynatrace",
-    "elasticsearch",
-    "etcd",
-    "external",
-    "external-push",
-    "forgejo-runner",
-    "gcp-cloudtasks",
-    "gcp-pubsub",
-    "gcp-stackdriver",
-    "gcp-storage",
-    "github-runner",
-    "graphite",
-    "huawei-cloudeye",
-    "ibmmq",
-    "influxdb",
-    "kafka",
-    "kubernetes-workload",
-    "liiklus",
-    "loki",
-    "memory",
-    "metrics-api",
-    "mongodb",
-    "mssql",
-    "mysql",
-    "nats-jetstream",
-    "new-relic",
-    "nsq",
-    "openstack-metric",
-    "openstack-swift",
-    "postgresql",
-    "predictkube",
-    "prometheus",
-    "pulsar",
-    "rabbitmq",
-    "redis",
-    "redis-cluster",
-    "redis-cluster-streams",
-    "redis-sentinel",
-    "redis-sentinel-streams",
-    "redis-streams",
-    "selenium-grid",
-    "solace-event-queue",
-    "solarwinds",
-    "solr",
-    "splunk",
-    "splunk-observability",
-    "stan",
-    "sumologic",
-    "temporal",
-];
+pub fn trigger_types() -> impl Iterator<Item = &'static str> {
+    include_str!("trigger_types.txt").lines()
+}
 
 /// Something in a trigger that does not work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,7 +26,7 @@ pub fn trigger_mistakes(trigger: &KedaTrigger) -> Vec<TriggerMistake> {
         "prometheus" => mistakes.of_prometheus(),
         "cron" => mistakes.of_cron(),
         "cpu" | "memory" => mistakes.of_resource(),
-        known if TRIGGER_TYPES.contains(&known) => {}
+        known if trigger_types().any(|name| name == known) => {}
         unknown => mistakes.add("type", format!("is {unknown:?}, which is no type of KEDA's triggers")),
     }
     mistakes.all
@@ -131,6 +59,21 @@ impl<'a> Mistakes<'a> {
         found
     }
 
+    /// Returns a setting that the trigger needs, or adds that it is missing or invalid.
+    fn valid(
+        &mut self,
+        field: &'static str,
+        expected: &str,
+        is_valid: impl FnOnce(&str) -> bool,
+    ) -> Option<&'a str> {
+        let text = self.needed(field, expected)?;
+        if is_valid(text) {
+            return Some(text);
+        }
+        self.add(field, format!("is {text:?}: expected {expected}"));
+        None
+    }
+
     fn of_prometheus(&mut self) {
         if let Some(query) = self.needed("metadata.query", "a PromQL query with one number as its result")
             && let Some(problem) = unbalanced(query)
@@ -138,24 +81,18 @@ impl<'a> Mistakes<'a> {
             self.add("metadata.query", format!("is no PromQL: {problem}"));
         }
         let expected = "the address of Prometheus, such as http://prometheus:9090";
-        if let Some(address) = self.needed("metadata.serverAddress", expected)
-            && !["http://", "https://"].iter().any(|scheme| address.starts_with(scheme))
-        {
-            self.add("metadata.serverAddress", format!("is {address:?}: expected {expected}"));
-        }
-        let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
+        self.valid("metadata.serverAddress", expected, |address| {
+            ["http://", "https://"].iter().any(|scheme| address.starts_with(scheme))
+        });
+        let is_number = |text: &str| text.parse::<f64>().is_ok_and(f64::is_finite);
         let expected = "a number, such as \"5\"";
-        if let Some(text) = self.needed("metadata.threshold", expected) {
-            match number(text) {
-                None => self.add("metadata.threshold", format!("is {text:?}: expected {expected}")),
-                // KEDA counts in thousandths, and an autoscaler refuses zero.
-                Some(threshold) if threshold < 0.001 => {
-                    self.add("metadata.threshold", format!("is {text:?}: expected at least 0.001"));
-                }
-                Some(_) => {}
-            }
+        // KEDA counts in thousandths, and an autoscaler refuses zero.
+        if let Some(text) = self.valid("metadata.threshold", expected, is_number)
+            && text.parse().is_ok_and(|threshold: f64| threshold < 0.001)
+        {
+            self.add("metadata.threshold", format!("is {text:?}: expected at least 0.001"));
         }
-        if let Some(text) = self.setting("activationThreshold").filter(|text| number(text).is_none()) {
+        if let Some(text) = self.setting("activationThreshold").filter(|text| !is_number(text)) {
             self.add("metadata.activationThreshold", format!("is {text:?}: expected {expected}"));
         }
         self.metric_type(&["", "AverageValue", "Value"]);
@@ -163,11 +100,7 @@ impl<'a> Mistakes<'a> {
 
     fn of_cron(&mut self) {
         let expected = "a name of the time zone database, such as Europe/Berlin or UTC";
-        if let Some(zone) = self.needed("metadata.timezone", expected)
-            && !cron::may_be_zone(zone)
-        {
-            self.add("metadata.timezone", format!("is {zone:?}: expected {expected}"));
-        }
+        self.valid("metadata.timezone", expected, cron::may_be_zone);
         let mut schedules = Vec::new();
         for field in ["metadata.start", "metadata.end"] {
             let Some(text) = self.needed(field, "a schedule, such as \"0 8 * * *\"") else { continue };
@@ -182,11 +115,7 @@ impl<'a> Mistakes<'a> {
             self.add("metadata.end", format!("is {end:?}, like start: expected another schedule"));
         }
         let expected = "a number of replicas, such as \"3\"";
-        if let Some(text) = self.needed("metadata.desiredReplicas", expected)
-            && text.parse::<u32>().is_err()
-        {
-            self.add("metadata.desiredReplicas", format!("is {text:?}: expected {expected}"));
-        }
+        self.valid("metadata.desiredReplicas", expected, |text| text.parse::<u32>().is_ok());
         self.metric_type(&["", "AverageValue", "Value"]);
     }
 
@@ -202,15 +131,13 @@ impl<'a> Mistakes<'a> {
         } else {
             "a percentage of the request without the sign, such as \"80\""
         };
-        let Some(text) = self.needed("metadata.value", expected) else { return };
-        let is_positive = if is_amount {
-            Quantity::parse(text).is_some_and(|amount| amount.milli() > 0)
-        } else {
-            text.parse::<i32>().is_ok_and(|percentage| percentage > 0)
-        };
-        if !is_positive {
-            self.add("metadata.value", format!("is {text:?}: expected {expected}"));
-        }
+        self.valid("metadata.value", expected, |text| {
+            if is_amount {
+                Quantity::parse(text).is_some_and(|amount| amount.milli() > 0)
+            } else {
+                text.parse::<i32>().is_ok_and(|percentage| percentage > 0)
+            }
+        });
     }
 
     fn metric_type(&mut self, known: &[&str]) {

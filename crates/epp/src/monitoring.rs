@@ -8,6 +8,7 @@ use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use longboat_accept::Guard;
+use longboat_metrics::OPENMETRICS;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -142,8 +143,7 @@ pub(crate) async fn page<B: Sync>(
 /// A page of metrics.
 pub(crate) fn open_metrics(page: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::from(page));
-    let kind = header::HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(OPENMETRICS));
     response
 }
 

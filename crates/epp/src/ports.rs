@@ -7,7 +7,7 @@ use std::{
 };
 
 use longboat_extproc::serve_health;
-use longboat_tls::ReloadingConfig;
+use longboat_tls::KeyPairFiles;
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -65,7 +65,6 @@ async fn metrics_tls(
         return Ok(None);
     }
     let options = longboat_tls::ServerOptions::with_alpn(&[b"http/1.1"]);
-    let reloading =
-        ReloadingConfig::watch(Path::new(folder), &options, stop.clone()).await.map_err(Error::Tls)?;
-    Ok(Some(reloading.config()))
+    let files = KeyPairFiles::of_folder(Path::new(folder));
+    files.watch(&options, stop.clone()).await.map(Some).map_err(Error::Tls)
 }

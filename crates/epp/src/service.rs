@@ -10,7 +10,7 @@ use kube::Client;
 use longboat_api::shared_picker::MANAGER;
 use longboat_extproc::ServerOptions;
 use longboat_scheduler::quantity;
-use longboat_tls::{ClientCertificates, LeafRequest, ReloadingConfig, ReplaceableConfig};
+use longboat_tls::{ClientCertificates, KeyPairFiles, LeafRequest, ReplaceableConfig};
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -173,8 +173,8 @@ async fn serving_tls(
     };
     let options = longboat_tls::ServerOptions { clients, ..longboat_tls::ServerOptions::with_alpn(H2) };
     if let Some(folder) = args.certificate_folder() {
-        let reloading = ReloadingConfig::watch(&folder, &options, stop.clone()).await.map_err(Error::Tls)?;
-        return Ok(Some(reloading.config()));
+        let files = KeyPairFiles::of_folder(&folder);
+        return files.watch(&options, stop.clone()).await.map(Some).map_err(Error::Tls);
     }
     self_signed(&options).map(Some)
 }

@@ -52,11 +52,7 @@ impl Cache {
     /// Returns the cache of these settings.
     pub(crate) fn of(settings: &Settings) -> Option<Self> {
         let set = settings.get(CACHE_VARIABLE).map(PathBuf::from);
-        let home = || settings.home().map(|home| home.join(".cache"));
-        let usual = || {
-            let cache = settings.get("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)?;
-            Some(cache.join("longboat/models"))
-        };
+        let usual = || Some(settings.cache_home()?.join("longboat/models"));
         set.or_else(usual).map(|root| Self { root })
     }
 

@@ -4,8 +4,10 @@ use std::{fmt, num::NonZeroU64};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use crc_fast::{CrcAlgorithm, Digest as Crc};
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use fast_md5::Md5;
 use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
+use serde::{Serialize, Serializer};
 
 /// A digest algorithm, the most reliable first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,6 +108,12 @@ impl fmt::Display for Digest {
     }
 }
 
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -138,18 +146,7 @@ impl Digest {
 
     /// Reads a hexadecimal digest. Returns `None` if the text is not one.
     pub(crate) fn from_hex(algorithm: Algorithm, text: &str) -> Option<Self> {
-        let text = text.as_bytes();
-        if text.len() != 2 * algorithm.length() {
-            return None;
-        }
-        let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-        let value: Option<Vec<u8>> = text
-            .as_chunks::<2>()
-            .0
-            .iter()
-            .map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?))
-            .collect();
-        Self::new(algorithm, &value?)
+        Self::new(algorithm, &HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?)
     }
 
     /// Reads a base64 digest. Returns `None` if the text is not one.
@@ -171,7 +168,7 @@ impl Digest {
 
     /// The value in hexadecimal.
     pub(crate) fn hex(&self) -> String {
-        hex(self.value())
+        HEXLOWER.encode(self.value())
     }
 
     /// Computes the digest of bytes in memory.
@@ -180,13 +177,6 @@ impl Digest {
         hasher.update(bytes);
         hasher.finish()
     }
-}
-
-/// Bytes in hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |value: u8| char::from(DIGITS[usize::from(value & 0xf)]);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
 }
 
 // === impl Hasher ===

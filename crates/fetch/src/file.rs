@@ -393,12 +393,14 @@ impl FileDownload {
                 let stat = target.publish(&private, &file.path)?;
                 let identity = file.identity().or_else(|| writer.identity.get().cloned().flatten());
                 let done = FileRecord {
-                    path: file.path.clone(),
+                    path: file.path.to_string(),
                     size: stat.size,
                     modified: stat.modified,
-                    identity: identity.filter(|identity| !identity.is_empty()),
+                    identity: identity
+                        .filter(|identity| !identity.is_empty())
+                        .map(|identity| identity.to_string()),
                     digest,
-                    revision,
+                    revision: revision.map(|revision| revision.to_string()),
                     archive: None,
                 };
                 writer.ledger.append(&Record::Done(&done))?;

@@ -13,13 +13,11 @@
 //! | `complete` | revision and patterns of a source that was downloaded as a whole, as a JSON list |
 
 use std::{
-    borrow::Cow,
     collections::BTreeMap,
     io::{self, BufRead},
-    sync::Arc,
 };
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{digest::Digest, index::Index};
 
@@ -29,40 +27,26 @@ pub(crate) const MAX_LINE: usize = 64 << 10;
 const HEADER: &str = "longboat-fetch 1";
 
 /// A complete file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRecord {
     /// Path below the target.
-    pub path: Arc<str>,
+    pub path: String,
     /// Size in bytes.
     pub size: u64,
     /// Time of the last modification, in nanoseconds since 1970.
     pub modified: i64,
     /// The source's name for this content: an ETag, a generation or a digest.
-    pub identity: Option<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
     /// The verified digest.
+    #[serde(default, deserialize_with = "digest", skip_serializing_if = "Option::is_none")]
     pub(crate) digest: Option<Digest>,
     /// The revision of the source that the file was downloaded from.
-    pub revision: Option<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
     /// The archive that contains the file.
-    pub archive: Option<Arc<str>>,
-}
-
-/// A complete file, as in the journal.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Line<'a> {
-    #[serde(borrow)]
-    path: Cow<'a, str>,
-    size: u64,
-    modified: i64,
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    identity: Option<Cow<'a, str>>,
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    digest: Option<Cow<'a, str>>,
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    revision: Option<Cow<'a, str>>,
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    archive: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub archive: Option<String>,
 }
 
 /// An unfinished file.
@@ -146,41 +130,11 @@ impl Record<'_> {
                 format!("partial {}", json(&(number, size, identity, path)))
             }
             Self::Block { number, start, end, sum } => format!("block {number} {start} {end} {sum:08x}"),
-            Self::Done(done) => format!("done {}", json(&Line::of(done))),
+            Self::Done(done) => format!("done {}", json(done)),
             Self::Gone(path) => format!("gone {}", json(path)),
             Self::Complete { revision, filter } => format!("complete {}", json(&(revision, filter))),
         };
         format!("{text} #{:08x}\n", sum(text.as_bytes()))
-    }
-}
-
-// === impl Line ===
-
-impl<'a> Line<'a> {
-    fn of(done: &'a FileRecord) -> Self {
-        let text = |text: &'a Option<Arc<str>>| text.as_deref().map(Cow::Borrowed);
-        Self {
-            path: Cow::Borrowed(&done.path),
-            size: done.size,
-            modified: done.modified,
-            identity: text(&done.identity),
-            digest: done.digest.map(|digest| Cow::Owned(digest.to_string())),
-            revision: text(&done.revision),
-            archive: text(&done.archive),
-        }
-    }
-
-    fn into_done(self) -> FileRecord {
-        let text = |text: Option<Cow<'_, str>>| text.map(|text| Arc::from(&*text));
-        FileRecord {
-            path: Arc::from(&*self.path),
-            size: self.size,
-            modified: self.modified,
-            identity: text(self.identity),
-            digest: self.digest.as_deref().and_then(Digest::parse),
-            revision: text(self.revision),
-            archive: text(self.archive),
-        }
     }
 }
 
@@ -190,8 +144,13 @@ impl FileRecord {
     /// Reads the record of a complete file. Returns `None` if the line is anything else.
     pub fn read(line: &[u8]) -> Option<Self> {
         let text = checked(line)?.strip_prefix("done ")?;
-        Some(serde_json::from_str::<Line<'_>>(text).ok()?.into_done())
+        serde_json::from_str(text).ok()
     }
+}
+
+/// Reads a digest. One of an unknown kind counts as none.
+fn digest<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Digest>, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.as_deref().and_then(Digest::parse))
 }
 
 fn json(value: &impl Serialize) -> String {
@@ -271,9 +230,9 @@ impl Journal {
                 }
             }
             "done" => {
-                let line: Line<'_> = serde_json::from_str(rest).ok()?;
-                self.partial.remove(&*line.path);
-                self.done.insert(&line.path, self.length);
+                let done: FileRecord = serde_json::from_str(rest).ok()?;
+                self.partial.remove(&done.path);
+                self.done.insert(&done.path, self.length);
             }
             "gone" => {
                 self.done.remove(&serde_json::from_str::<String>(rest).ok()?);
@@ -355,7 +314,7 @@ mod tests {
     fn the_last_record_of_a_file_counts() {
         let digest = Some(Digest::of(Algorithm::Sha256, b"w"));
         let (old, other) = (done("a"), done("b"));
-        let new = FileRecord { digest, revision: Some("c".repeat(40).into()), size: 4, ..done("a") };
+        let new = FileRecord { digest, revision: Some("c".repeat(40)), size: 4, ..done("a") };
         let mut lines =
             [Record::Header("hf://o/m"), Record::Done(&old), Record::Done(&other), Record::Done(&new)]
                 .map(|record| record.line())

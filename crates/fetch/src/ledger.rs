@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 
 use crate::{
     FetchError,
+    blocking::read_range,
     digest::{Algorithm, Digest},
     journal::{FileRecord, Journal, MAX_LINE, PartialFile, Record},
     ranges::Ranges,
@@ -234,16 +235,7 @@ pub(crate) fn verified(file: &File, partial: &PartialFile) -> io::Result<Ranges>
     let mut buffer = vec![0; 256 << 10];
     for (start, end, sum) in &partial.blocks {
         let mut hasher = crc32fast::Hasher::new();
-        let mut at = *start;
-        while at < *end {
-            let want = usize::try_from(end - at).unwrap_or(usize::MAX).min(buffer.len());
-            let count = file.read_at(&mut buffer[..want], at)?;
-            if count == 0 {
-                break;
-            }
-            hasher.update(&buffer[..count]);
-            at += count as u64;
-        }
+        let at = read_range(file, *start..*end, &mut buffer, |bytes| hasher.update(bytes))?;
         if at == *end && hasher.finalize() == *sum {
             ranges.insert(*start, *end);
         }

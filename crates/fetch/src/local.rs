@@ -139,11 +139,11 @@ fn unpack(archive: &Path, destination: &Path) -> Result<(), FetchError> {
     let name = archive.display().to_string();
     stage.unpack(file, &name, &name, &Members::default())?;
     let place = || -> io::Result<()> {
-        for member in stage.finish() {
+        for (path, member) in stage.finish() {
             if member.kind == EntryKind::Folder {
-                target.make_folder(&member.path)?;
+                target.make_folder(&path)?;
             } else {
-                target.take(&at.join(&member.path), &member.path)?;
+                target.take(&at.join(&path), &path)?;
             }
         }
         // A local source needs no journal.

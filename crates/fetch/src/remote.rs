@@ -8,7 +8,6 @@ use http::{HeaderMap, header};
 use crate::{
     FetchError,
     digest::Digest,
-    error::Protocol,
     failure::Failure,
     filter::Filter,
     http::{Response, ascii, content_range},
@@ -20,9 +19,6 @@ pub(crate) const SINGLE_REQUEST_LIMIT: u64 = 32 << 20;
 /// A source of models. Each call may be repeated.
 #[async_trait]
 pub(crate) trait Source: Send + Sync {
-    /// The protocol, which selects the words of messages.
-    fn protocol(&self) -> Protocol;
-
     /// The name of the model in messages.
     fn resource(&self) -> &str;
 
@@ -43,10 +39,7 @@ pub(crate) trait Source: Send + Sync {
     }
 
     /// Converts the failure of a file to an error.
-    fn error(&self, failure: Failure) -> FetchError {
-        failure.into_error(self.protocol(), self.resource())
-    }
-
+    fn error(&self, failure: Failure) -> FetchError;
     /// Whether the network must not be used.
     fn is_offline(&self) -> bool {
         false

@@ -7,20 +7,19 @@ use serde_json::Value;
 
 use crate::{FetchError, filter::Filter, retry::RetryPolicy};
 
-/// Only set internally: no source may be used.
-const OFFLINE_VARIABLE: &str = "LONGBOAT_FETCH_OFFLINE";
-
-/// Only set internally: the seconds that a host has for its first answer.
-const FIRST_ANSWER_VARIABLE: &str = "LONGBOAT_FETCH_FIRST_ANSWER";
-
 const STALL_TIMEOUT_SECONDS: u64 = 300;
-const FIRST_ANSWER: u64 = 5;
+/// The time that a host has for its first answer, if a person waits.
+const FIRST_ANSWER: Duration = Duration::from_secs(5);
 const MAX_ATTEMPTS: u32 = 12;
 
 /// The environment variables, after the storage spec was applied.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     variables: BTreeMap<String, String>,
+    /// Whether the network must not be used for any source.
+    offline: bool,
+    /// The time that a host has for its first answer.
+    first_answer: Option<Duration>,
 }
 
 // === impl Settings ===
@@ -36,7 +35,7 @@ impl Settings {
 
     /// Creates the settings from these variables. `STORAGE_CONFIG` overrides them.
     pub fn new(variables: impl IntoIterator<Item = (String, String)>) -> Result<Self, FetchError> {
-        let mut settings = Self { variables: variables.into_iter().collect() };
+        let mut settings = Self { variables: variables.into_iter().collect(), ..Self::default() };
         settings.apply_storage_spec()?;
         Ok(settings)
     }
@@ -49,17 +48,16 @@ impl Settings {
     /// Returns the same settings, with the network forbidden.
     #[must_use]
     pub fn offline(&self) -> Self {
-        self.with(OFFLINE_VARIABLE, "1").with("HF_HUB_OFFLINE", "1")
+        Self { offline: true, ..self.with("HF_HUB_OFFLINE", "1") }
     }
 
     /// Returns the same settings for a person who waits. A host that does not answer is then given up after a few seconds,
     /// unless a time limit is configured.
     #[must_use]
     pub fn attended(&self) -> Self {
-        if self.get(PATIENCE_VARIABLE).is_some() {
-            return self.clone();
-        }
-        self.with(FIRST_ANSWER_VARIABLE, &FIRST_ANSWER.to_string())
+        let first_answer =
+            if self.get(PATIENCE_VARIABLE).is_some() { self.first_answer } else { Some(FIRST_ANSWER) };
+        Self { first_answer, ..self.clone() }
     }
 
     /// Returns the same settings with one variable changed.
@@ -72,7 +70,7 @@ impl Settings {
 
     /// Whether the network must not be used for any source.
     pub(crate) fn is_offline(&self) -> bool {
-        self.is_on(OFFLINE_VARIABLE)
+        self.offline
     }
 
     /// Whether a switch is on: `1`, `on`, `yes` or `true` in any case.
@@ -110,14 +108,10 @@ impl Settings {
 
     /// Returns the limits of retries.
     pub(crate) fn retry_policy(&self) -> Result<RetryPolicy, FetchError> {
-        let first_answer = match self.get(FIRST_ANSWER_VARIABLE) {
-            Some(_) => Some(self.seconds(FIRST_ANSWER_VARIABLE, FIRST_ANSWER)?),
-            None => None,
-        };
         Ok(RetryPolicy {
             attempts: MAX_ATTEMPTS,
             time: self.seconds(PATIENCE_VARIABLE, STALL_TIMEOUT_SECONDS)?,
-            first_answer,
+            first_answer: self.first_answer,
         })
     }
 
@@ -131,6 +125,12 @@ impl Settings {
         self.get("CA_BUNDLE_CONFIGMAP_NAME")?;
         let folder = self.get("CA_BUNDLE_VOLUME_MOUNT_POINT").unwrap_or("/etc/ssl/custom-certs");
         Some(PathBuf::from(folder).join("cabundle.crt"))
+    }
+
+    /// The folder for caches, by the XDG convention.
+    pub(crate) fn cache_home(&self) -> Option<PathBuf> {
+        let set = self.get("XDG_CACHE_HOME").map(PathBuf::from);
+        set.or_else(|| Some(self.home()?.join(".cache")))
     }
 
     /// The user's home folder.

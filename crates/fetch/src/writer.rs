@@ -14,6 +14,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::{
     FetchError,
+    blocking::read_range,
     digest::{Algorithm, Digest, Hasher},
     journal::Record,
     ledger::Ledger,
@@ -132,17 +133,8 @@ impl FileWriter {
         }
         let size = self.written.lock().ranges.total();
         let mut hasher = Hasher::new(Algorithm::Sha1, size);
-        let mut buffer = vec![0; READ_BUFFER];
-        let mut at = 0;
-        while at < size {
-            let count = self.file.read_at(&mut buffer, at)?;
-            if count == 0 {
-                return Ok(false);
-            }
-            hasher.update(&buffer[..count]);
-            at += count as u64;
-        }
-        Ok(hasher.finish().value() == expected.value())
+        let read = read_range(&self.file, 0..size, &mut vec![0; READ_BUFFER], |bytes| hasher.update(bytes))?;
+        Ok(read == size && hasher.finish().value() == expected.value())
     }
 
     pub(crate) fn end(&self) {
@@ -168,14 +160,9 @@ impl FileWriter {
             let Some(size) = self.size.get().copied().or(ended.then_some(prefix)) else { return Ok(None) };
             let hasher = hasher.get_or_insert_with(|| Hasher::same_kind(&digest, size));
             buffer.resize(usize::try_from(size).unwrap_or(READ_BUFFER).min(READ_BUFFER), 0);
-            while at < prefix {
-                let want = usize::try_from(prefix - at).unwrap_or(usize::MAX).min(buffer.len());
-                let count = self.file.read_at(&mut buffer[..want], at)?;
-                if count == 0 {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-                hasher.update(&buffer[..count]);
-                at += count as u64;
+            at = read_range(&self.file, at..prefix, &mut buffer, |bytes| hasher.update(bytes))?;
+            if at < prefix {
+                return Err(io::ErrorKind::UnexpectedEof.into());
             }
             if ended {
                 break;

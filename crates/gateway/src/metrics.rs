@@ -16,9 +16,6 @@ use tokio::time::Instant;
 
 use crate::series::Series;
 
-/// The media type of the page.
-pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 metrics! {
     /// The metrics of a process. Clones share the same values.
     #[derive(Debug, Clone)]

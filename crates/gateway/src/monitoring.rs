@@ -17,10 +17,11 @@ use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use longboat_epp::host::Pages;
+use longboat_metrics::OPENMETRICS;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::{metrics::OPENMETRICS, proxy::Proxy};
+use crate::proxy::Proxy;
 
 /// The most connections: probes and scrapes come one at a time.
 const MAX_CONNECTIONS: usize = 64;

@@ -29,7 +29,7 @@ impl Follower {
     }
 
     /// Handles a live message. Except for [`Step::Replay`], the message counts as seen. After a replay, call
-    /// [`caught_up`](Self::caught_up) for it.
+    /// [`replayed`](Self::replayed) for it.
     pub fn live(&mut self, sequence: u64) -> Step {
         let reconnected = std::mem::take(&mut self.reconnected);
         let step = match self.expected {
@@ -48,7 +48,8 @@ impl Follower {
         step
     }
 
-    /// Handles a message of a replay. Returns whether to apply it.
+    /// Handles a message of a replay, or the live message that asked for it, after the replay has ended, complete or not. Returns
+    /// whether to apply the message: the replay may have contained the live one.
     pub fn replayed(&mut self, sequence: u64) -> bool {
         let expected = self.expected.unwrap_or_default();
         if sequence < expected {
@@ -56,12 +57,6 @@ impl Follower {
         }
         self.expected = Some(sequence.saturating_add(1));
         true
-    }
-
-    /// Called with the live message after its replay has ended, complete or not. Returns whether to apply the message: the
-    /// replay may have contained it.
-    pub fn caught_up(&mut self, sequence: u64) -> bool {
-        self.replayed(sequence)
     }
 }
 
@@ -75,10 +70,10 @@ mod tests {
         follower.connected();
         assert_eq!(follower.live(3), Step::Replay(0));
         assert_eq!([1, 2, 3, 4].map(|sequence| follower.replayed(sequence)), [true; 4]);
-        assert!(!follower.caught_up(3), "the replay contained it");
+        assert!(!follower.replayed(3), "the replay contained it");
         assert_eq!([4, 5].map(|sequence| follower.live(sequence)), [Step::Skip, Step::Apply]);
         assert_eq!(follower.live(8), Step::Replay(6));
-        assert!(follower.caught_up(8));
+        assert!(follower.replayed(8));
         assert_eq!(follower.live(9), Step::Apply);
     }
 

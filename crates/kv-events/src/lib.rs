@@ -20,7 +20,7 @@ pub mod msgpack;
 mod parts;
 pub mod zmtp;
 
-pub use event::{Batch, BatchError, Event, ExtraKey, Stored};
+pub use event::{Batch, BatchError, Event, ExtraKey, GPU, Stored};
 pub use expected::ExpectedBlocks;
 pub use follower::{Follower, Step};
 pub use index::{Index, Limits, Outcome, Removals};

@@ -10,6 +10,9 @@ use prometheus_client::metrics::{
     histogram::Histogram,
 };
 
+/// The media type of a page of metrics, as `prometheus_client` writes it.
+pub const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
 /// A gauge of a number that is not whole.
 pub type Decimal = Gauge<f64, AtomicU64>;
 

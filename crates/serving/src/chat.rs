@@ -40,15 +40,10 @@ pub(crate) async fn create(
     let (answers, usage) = collect(started.events, usage, copies).await;
     let choices: Vec<Value> =
         answers.into_iter().enumerate().map(|(index, answer)| choice(index, answer, with_logprobs)).collect();
-    let mut body = reply.whole("chat.completion", &choices, usage);
+    let params = [started.kv_transfer_params, started.ec_transfer_params];
+    let mut body = reply.whole("chat.completion", &choices, usage, params);
     for field in ["prompt_logprobs", "prompt_token_ids", "prompt_text"] {
         body[field] = Value::Null;
-    }
-    if let Some(params) = started.kv_transfer_params {
-        body["kv_transfer_params"] = params;
-    }
-    if let Some(params) = started.ec_transfer_params {
-        body["ec_transfer_params"] = params;
     }
     Ok(with_headers(Json(body), started.headers))
 }

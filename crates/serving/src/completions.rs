@@ -63,10 +63,8 @@ pub(crate) async fn create(
             choice
         })
         .collect();
-    let mut body = reply.whole("text_completion", &choices, usage);
-    if let Some(params) = started.kv_transfer_params {
-        body["kv_transfer_params"] = params;
-    }
+    let params = [started.kv_transfer_params, None];
+    let body = reply.whole("text_completion", &choices, usage, params);
     Ok(with_headers(Json(body), started.headers))
 }
 

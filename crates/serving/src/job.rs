@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::{
-    Card, Handover, Item, Job, Message, Model, Part, Prompt, Refusal, Role, Sampling, Shape, Tools,
+    Card, Item, Job, Message, Model, Part, Prompt, Refusal, Role, Tool,
     fields::{Fields, PromptField},
     layout::LayoutOptions,
     messages::Reader,
@@ -30,26 +30,6 @@ pub(crate) struct Output {
     pub(crate) include_usage: bool,
     /// Whether each chunk has token counts.
     pub(crate) continuous_usage: bool,
-}
-
-/// A conversation, however the client sent it.
-pub(crate) struct Conversation<'a> {
-    pub(crate) messages: Vec<Message>,
-    /// The images, sounds and videos in the messages, in order.
-    pub(crate) items: Vec<Item>,
-    pub(crate) tools: Option<Tools>,
-    /// The tools that the model is told about, even if it may not call them.
-    pub(crate) known_tools: Vec<crate::Tool>,
-    /// The client's options for the chat template.
-    pub(crate) layout_options: LayoutOptions<'a>,
-    pub(crate) sampling: Sampling,
-    pub(crate) copies: usize,
-    pub(crate) limit: Option<usize>,
-    /// The required form of the answer, and the field that requires it.
-    pub(crate) shape: Option<(Shape, String)>,
-    pub(crate) part: Part,
-    pub(crate) handover: Handover,
-    pub(crate) adapter: Option<String>,
 }
 
 /// Returns the model name for the response: the requested name if it is served, or the first name if the request has none,
@@ -85,66 +65,60 @@ pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<ParsedRequ
     let known_tools = tools::list(fields.tools.as_deref().unwrap_or_default())?;
     let mut reader = Reader::new(&name, model.media());
     let messages = reader.read(messages)?;
-    let conversation = Conversation {
-        messages,
-        items: reader.items(),
-        tools: tools::choose(known_tools.clone(), fields.tool_choice.as_ref(), fields.parallel_tool_calls)?,
-        known_tools,
-        layout_options: fields.layout_options(),
-        sampling: sampling::read(fields)?,
-        copies: sampling::copies(fields)?,
-        limit: limit(model.card(), fields, "max_completion_tokens")?,
-        shape: shape::read(fields)?,
-        part: fields.part(),
-        handover: fields.handover(),
+    let items = reader.items();
+    let tools = tools::choose(known_tools.clone(), fields.tool_choice.as_ref(), fields.parallel_tool_calls)?;
+    let sampling = sampling::read(fields)?;
+    let copies = sampling::copies(fields)?;
+    let limit = limit(model.card(), fields, "max_completion_tokens")?;
+    let (shape, shape_field) = shape::read(fields)?.unzip();
+    let (part, output) = (fields.part(), output(fields)?);
+    let layout_options = fields.layout_options();
+    let job = Job {
+        follows_a_tool: ends_with_tool(&messages),
+        prompts: vec![conversation_prompt(
+            model.as_ref(),
+            messages,
+            &known_tools,
+            &layout_options,
+            &items,
+            limit,
+            part,
+        )?],
+        model: name,
         adapter: fields.lora_path.clone(),
+        copies,
+        sampling,
+        shape,
+        shape_field: shape_field.unwrap_or_default(),
+        tools,
+        items,
+        part,
+        handover: fields.handover(),
     };
-    Ok(ParsedRequest { output: output(fields)?, job: conversation_job(model, name, conversation)? })
+    Ok(ParsedRequest { job, output })
 }
 
-/// Converts a conversation to a job.
-pub(crate) fn conversation_job(
-    model: &Arc<dyn Model>,
-    name: String,
-    conversation: Conversation<'_>,
-) -> Result<Job, Refusal> {
-    let Conversation {
-        messages,
-        items,
-        tools,
-        known_tools,
-        layout_options,
-        sampling,
-        copies,
-        limit,
-        shape,
-        part,
-        handover,
-        adapter,
-    } = conversation;
-    let text = lay_out(model.as_ref(), &messages, &known_tools, &layout_options)?;
-    let follows_a_tool = messages.last().is_some_and(|message| message.role == Role::Tool);
+/// Whether the last message is the result of a tool.
+pub(crate) fn ends_with_tool(messages: &[Message]) -> bool {
+    messages.last().is_some_and(|message| message.role == Role::Tool)
+}
+
+/// Lays out a conversation as a prompt. `limit` is what the client asks for.
+pub(crate) fn conversation_prompt(
+    model: &dyn Model,
+    messages: Vec<Message>,
+    known_tools: &[Tool],
+    layout_options: &LayoutOptions<'_>,
+    items: &[Item],
+    limit: Option<usize>,
+    part: Part,
+) -> Result<Prompt, Refusal> {
+    let text = lay_out(model, &messages, known_tools, layout_options)?;
     let last = messages.into_iter().next_back().map(|message| message.text).unwrap_or_default();
-    fits(model.as_ref(), &text)?;
-    let tokens = prompt::tokens(model.as_ref(), &text, &items);
+    fits(model, &text)?;
+    let tokens = prompt::tokens(model, &text, items);
     let limit = fit(model.card(), tokens.len(), limit, None, part)?;
-    let prompts = vec![Prompt { text, tokens, last, limit }];
-    let (shape, shape_field) = shape.unzip();
-    let shape_field = shape_field.unwrap_or_default();
-    Ok(Job {
-        model: name,
-        adapter,
-        prompts,
-        copies,
-        sampling,
-        shape,
-        shape_field,
-        tools,
-        follows_a_tool,
-        items,
-        part,
-        handover,
-    })
+    Ok(Prompt { text, tokens, last, limit })
 }
 
 /// Checks a completion request.

@@ -39,14 +39,22 @@ impl Reply {
         Self { id, created: now(), model, fingerprint: format!("vllm-{ENGINE_VERSION}") }
     }
 
-    pub(crate) fn whole(self, object: &str, choices: &[Value], usage: Usage) -> Value {
+    /// The whole reply. `kv` and `ec` are the parameters with which another engine continues.
+    pub(crate) fn whole(
+        self,
+        object: &str,
+        choices: &[Value],
+        usage: Usage,
+        [kv, ec]: [Option<Value>; 2],
+    ) -> Value {
         let mut body = self.object(object, choices);
         body["usage"] = usage.json();
         body["usage"]["completion_tokens_details"] = Value::Null;
         body["system_fingerprint"] = self.fingerprint.into();
-        for field in ["service_tier", "kv_transfer_params", "ec_transfer_params", "metrics"] {
-            body[field] = Value::Null;
-        }
+        body["service_tier"] = Value::Null;
+        body["kv_transfer_params"] = json!(kv);
+        body["ec_transfer_params"] = json!(ec);
+        body["metrics"] = Value::Null;
         body
     }
 

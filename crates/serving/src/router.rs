@@ -9,6 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
+use longboat_metrics::OPENMETRICS;
 use serde_json::{Value, json};
 
 use crate::{
@@ -152,6 +153,5 @@ fn rendered(asked: &job::ParsedRequest) -> Vec<Value> {
 }
 
 async fn metrics(State(model): State<Arc<dyn Model>>) -> Response {
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], model.metrics()).into_response()
+    ([(header::CONTENT_TYPE, OPENMETRICS)], model.metrics()).into_response()
 }

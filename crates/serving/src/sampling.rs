@@ -98,6 +98,9 @@ pub(crate) fn read(fields: &Fields) -> Result<Sampling, Refusal> {
             })
         }
     };
+    let penalty = |name: &'static str, value: Option<f64>| {
+        within(name, value, 0.0, |penalty| (-2.0..=2.0).contains(&penalty), "in [-2, 2]")
+    };
     let least = match fields.min_tokens.unwrap_or(0) {
         least if least < 0 => {
             let message = format!("min_tokens must be greater than or equal to 0, got {least}.");
@@ -122,14 +125,8 @@ pub(crate) fn read(fields: &Fields) -> Result<Sampling, Refusal> {
         top_p: within("top_p", fields.top_p, 1.0, |p| p > 0.0 && p <= 1.0, "in (0, 1]")?,
         top_k,
         min_p: within("min_p", fields.min_p, 0.0, |p| (0.0..=1.0).contains(&p), "in [0, 1]")?,
-        presence_penalty: within("presence_penalty", fields.presence_penalty, 0.0, is_penalty, "in [-2, 2]")?,
-        frequency_penalty: within(
-            "frequency_penalty",
-            fields.frequency_penalty,
-            0.0,
-            is_penalty,
-            "in [-2, 2]",
-        )?,
+        presence_penalty: penalty("presence_penalty", fields.presence_penalty)?,
+        frequency_penalty: penalty("frequency_penalty", fields.frequency_penalty)?,
         repetition_penalty: within(
             "repetition_penalty",
             fields.repetition_penalty,
@@ -155,10 +152,6 @@ pub(crate) fn read(fields: &Fields) -> Result<Sampling, Refusal> {
         return Err(Refusal::bad_request(format!("n must be 1 when using greedy sampling, got {copies}.")));
     }
     Ok(sampling)
-}
-
-fn is_penalty(value: f64) -> bool {
-    (-2.0..=2.0).contains(&value)
 }
 
 fn stops(fields: &Fields) -> Result<Vec<String>, Refusal> {

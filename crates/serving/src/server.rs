@@ -71,13 +71,8 @@ pub async fn serve(
         None => None,
         Some((certificate, key)) => {
             let options = longboat_tls::ServerOptions::with_alpn(ALPN);
-            let config = longboat_tls::ReloadingConfig::watch_files(
-                certificate,
-                key,
-                &options,
-                shutdown.child_token(),
-            );
-            Some(config.await?.config())
+            let files = longboat_tls::KeyPairFiles::new(certificate, key);
+            Some(files.watch(&options, shutdown.child_token()).await?)
         }
     };
     let router = match listener.local_addr().ok().and_then(Guard::of_back_end) {

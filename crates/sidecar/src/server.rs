@@ -15,7 +15,7 @@ use hyper_util::{
     server::conn::auto::{Builder, Connection},
 };
 use longboat_accept::{Budget, FramingStream, Guard, RunningRequests};
-use longboat_tls::{LeafRequest, ReloadingConfig, ReloadingRoots};
+use longboat_tls::{KeyPairFiles, LeafRequest, ReloadingRoots};
 use rustls::ServerConfig;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -135,7 +135,7 @@ async fn server_config(
         }
         ServerTls::Folder(folder) => {
             let options = longboat_tls::ServerOptions::with_alpn(ALPN);
-            ReloadingConfig::watch(folder, &options, shutdown.child_token()).await?.config()
+            KeyPairFiles::of_folder(folder).watch(&options, shutdown.child_token()).await?
         }
     }))
 }

@@ -5,37 +5,19 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use longboat_api::vllm_flags;
 use longboat_engine_model::{Parameters, Timing};
-use longboat_serving::{Adapter, ArgsError, CommandLine, Flag, ServerArgs};
+use longboat_serving::{Adapter, ArgsError, CommandLine, Flag, Refusal, ServerArgs};
 
 use crate::{
     dialect::{self, Dialect},
     duration,
     engine::storage::{self, Storage},
-    faults::{Faults, Kind},
+    faults::{self, Faults},
     handover,
     media::MediaArgs,
 };
 
 /// The most numbers of a vector.
 const MAX_EMBEDDING_WIDTH: usize = 16_384;
-
-/// The flags that [`Args::parameters`] reads. All others change what the server says or where it listens, and not its load.
-const LOAD_FLAGS: [&str; 14] = [
-    "max-model-len",
-    "max-num-seqs",
-    "max-waiting-queue-length",
-    "block-size",
-    "kv-cache-size",
-    "num-gpu-blocks-override",
-    "time-to-first-token",
-    "prefill-overhead",
-    "prefill-time-per-token",
-    "inter-token-latency",
-    "kv-cache-transfer-latency",
-    "kv-cache-transfer-time-per-token",
-    "time-factor-under-load",
-    "max-num-batched-tokens",
-];
 
 /// How answers come about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,7 +113,8 @@ impl Args {
     /// The flags and words after the model that do not change [`parameters`](Self::parameters).
     pub fn without_load<S: AsRef<str>>(arguments: &[S]) -> Vec<String> {
         let CommandLine { words, flags } = CommandLine::parse(arguments);
-        let others = flags.into_iter().filter(|flag| !LOAD_FLAGS.contains(&flag.name.as_str()));
+        let mut parameters = Self::defaults().parameters;
+        let others = flags.into_iter().filter(|flag| set_load(&mut parameters, flag) == Ok(false));
         words.into_iter().skip(1).chain(others.map(|flag| format!("--{}", flag.name))).collect()
     }
 
@@ -190,9 +173,9 @@ impl Args {
             words = dialect.arguments(words);
         }
         (self.server, flags) = ServerArgs::parse(CommandLine { words, flags })?;
-        let parameters = &mut self.parameters;
         for flag in &flags {
             match flag.name.as_str() {
+                _ if set_load(&mut self.parameters, flag)? => {}
                 "simulated-engine" => match flag.text()? {
                     // `simulator` has chosen by it already.
                     "vllm" => {}
@@ -215,16 +198,6 @@ impl Args {
                     }
                 }
                 "seed" => self.seed = Some(flag.value()?),
-                "max-model-len" => parameters.max_model_len = flag.positive()?,
-                "max-num-seqs" => parameters.max_num_seqs = flag.positive()?,
-                "max-waiting-queue-length" => parameters.max_waiting = flag.value()?,
-                "block-size" => parameters.block_size = flag.positive()?,
-                "kv-cache-size" | "num-gpu-blocks-override" => parameters.cache_blocks = flag.positive()?,
-                "time-to-first-token" | "prefill-overhead" => parameters.timing.first_token = duration(flag)?,
-                "prefill-time-per-token" => parameters.timing.prefill_per_token = duration(flag)?,
-                "inter-token-latency" => parameters.timing.between_tokens = duration(flag)?,
-                "kv-cache-transfer-latency" => parameters.timing.transfer = duration(flag)?,
-                "kv-cache-transfer-time-per-token" => parameters.timing.transfer_per_token = duration(flag)?,
                 "kv-transfer-loss-rate" => self.faults.lost = flag.value()?,
                 "kv-transfer-config" => self.storage = storage::configured(flag)?,
                 "modalities" => self.media.set_modalities(flag)?,
@@ -239,16 +212,36 @@ impl Args {
                 }
                 "disaggregation-mode" => self.disaggregation = handover::mode(flag)?,
                 "failure-injection-rate" => self.faults.refused = flag.value()?,
-                "failure-types" => self.faults.kinds = kinds(flag)?,
-                "time-factor-under-load" => {
-                    parameters.timing.factor_under_load = within(flag, 1.0..=1000.0, "1.0 to 1000")?;
-                }
-                "max-num-batched-tokens" => parameters.timing.max_batched_tokens = batched_tokens(flag)?,
+                "failure-types" => self.faults.refusals = refusals(flag)?,
                 _ => self.server.ignored.push(format!("--{}", flag.name)),
             }
         }
         Ok(self)
     }
+}
+
+/// Reads a flag that changes the load of the engine. All others change what the server says or where it listens. Returns whether it is
+/// such a flag.
+fn set_load(parameters: &mut Parameters, flag: &Flag) -> Result<bool, ArgsError> {
+    let timing = &mut parameters.timing;
+    match flag.name.as_str() {
+        "max-model-len" => parameters.max_model_len = flag.positive()?,
+        "max-num-seqs" => parameters.max_num_seqs = flag.positive()?,
+        "max-waiting-queue-length" => parameters.max_waiting = flag.value()?,
+        "block-size" => parameters.block_size = flag.positive()?,
+        "kv-cache-size" | "num-gpu-blocks-override" => parameters.cache_blocks = flag.positive()?,
+        "time-to-first-token" | "prefill-overhead" => timing.first_token = duration(flag)?,
+        "prefill-time-per-token" => timing.prefill_per_token = duration(flag)?,
+        "inter-token-latency" => timing.between_tokens = duration(flag)?,
+        "kv-cache-transfer-latency" => timing.transfer = duration(flag)?,
+        "kv-cache-transfer-time-per-token" => timing.transfer_per_token = duration(flag)?,
+        "time-factor-under-load" => {
+            timing.factor_under_load = within(flag, 1.0..=1000.0, "1.0 to 1000")?;
+        }
+        "max-num-batched-tokens" => timing.max_batched_tokens = batched_tokens(flag)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
 }
 
 /// Reads a number between bounds, of which an error has the words.
@@ -288,10 +281,8 @@ fn width(flag: &Flag) -> Result<usize, ArgsError> {
     }
 }
 
-fn kinds(flag: &Flag) -> Result<Vec<Kind>, ArgsError> {
-    let names = flag.names();
-    let names = names.iter().flat_map(|names| names.split(',')).filter(|name| !name.is_empty());
-    names.map(|name| name.parse().map_err(|reason: String| flag.invalid(reason))).collect()
+fn refusals(flag: &Flag) -> Result<Vec<Refusal>, ArgsError> {
+    flag.names().iter().map(|name| faults::refusal(name).map_err(|reason| flag.invalid(reason))).collect()
 }
 
 fn duration(flag: &Flag) -> Result<Duration, ArgsError> {

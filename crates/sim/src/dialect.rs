@@ -1,6 +1,9 @@
 //! The command lines and metrics of engines other than vLLM. The simulator behind them is the same.
 
-use longboat_api::engine::{Engine, LLAMA_CPP, SGLANG, TENSORRT_LLM};
+use longboat_api::{
+    engine::{Engine, LLAMA_CPP, SGLANG, TENSORRT_LLM},
+    series::Series,
+};
 
 /// What an engine calls the things that the simulator has under vLLM's names.
 #[derive(Debug)]
@@ -124,10 +127,10 @@ impl Dialect {
             // The name of the metric comes first, or after `# HELP` and `# TYPE`.
             let Some(at) = line.find("vllm:") else { continue };
             let (before, rest) = line.split_at(at);
-            if let Some(labels) = rest.strip_prefix("vllm:cache_config_info{") {
+            if let Some(("vllm:cache_config_info", series)) = Series::of_line(rest) {
                 for (label, name) in self.cache {
-                    if let Some(value) = label_value(labels, label) {
-                        page.extend(["# TYPE ", name, " gauge\n", name, " ", value, "\n"]);
+                    if let Some(value) = series.label(label) {
+                        page.extend(["# TYPE ", name, " gauge\n", name, " ", &value, "\n"]);
                     }
                 }
                 continue;
@@ -147,12 +150,6 @@ impl Dialect {
         }
         page
     }
-}
-
-/// The value of a label that has no escapes.
-fn label_value<'a>(labels: &'a str, label: &str) -> Option<&'a str> {
-    let (_, value) = labels.split_once(&format!("{label}=\""))?;
-    Some(value.split_once('"')?.0)
 }
 
 /// The rest of a line after the name of its metric, without labels.

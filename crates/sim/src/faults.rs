@@ -3,15 +3,15 @@
 use std::str::FromStr;
 
 use longboat_serving::Refusal;
-use rand::Rng as _;
+use rand::{Rng as _, seq::IndexedRandom as _};
 
 /// The faults, with the percentage of requests that they affect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Faults {
     /// Requests that are refused.
     pub(crate) refused: Percent,
-    /// The kinds of refusals. Empty means all kinds.
-    pub(crate) kinds: Vec<Kind>,
+    /// The refusals to choose from. Empty means all.
+    pub(crate) refusals: Vec<Refusal>,
     /// Requests whose KV cache from other engines or from a shared storage is lost. The prompt is computed again, and the
     /// answer does not show it.
     pub(crate) lost: Percent,
@@ -23,24 +23,17 @@ pub(crate) struct Faults {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Percent(u8);
 
-/// A kind of refusal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    RateLimit,
-    InvalidApiKey,
-    ContextLength,
-    ServerError,
-    InvalidRequest,
-    ModelNotFound,
-}
+/// Makes a refusal with this text.
+type Refuse = fn(&'static str) -> Refusal;
 
-const KINDS: [(&str, Kind); 6] = [
-    ("rate_limit", Kind::RateLimit),
-    ("invalid_api_key", Kind::InvalidApiKey),
-    ("context_length", Kind::ContextLength),
-    ("server_error", Kind::ServerError),
-    ("invalid_request", Kind::InvalidRequest),
-    ("model_not_found", Kind::ModelNotFound),
+/// The refusals by their names in `--failure-types`.
+const REFUSALS: [(&str, Refuse, &str); 6] = [
+    ("rate_limit", Refusal::overloaded, "Rate limit reached (injected)."),
+    ("invalid_api_key", Refusal::unauthorized, "Incorrect API key provided (injected)."),
+    ("context_length", |text| Refusal::field("messages", text), "The context is too long (injected)."),
+    ("server_error", Refusal::unavailable, "The server is overloaded (injected)."),
+    ("invalid_request", Refusal::bad_request, "The request is invalid (injected)."),
+    ("model_not_found", Refusal::not_found, "The model does not exist (injected)."),
 ];
 
 // === impl Faults ===
@@ -51,12 +44,10 @@ impl Faults {
         if !self.refused.occurs() {
             return None;
         }
-        let number = rand::rng().random_range(0..KINDS.len());
-        let kind = match self.kinds.as_slice() {
-            [] => KINDS[number].1,
-            kinds => kinds[number % kinds.len()],
-        };
-        Some(kind.refusal())
+        match self.refusals.choose(&mut rand::rng()) {
+            Some(refusal) => Some(refusal.clone()),
+            None => REFUSALS.choose(&mut rand::rng()).map(|(_, refusal, text)| refusal(text)),
+        }
     }
 }
 
@@ -78,30 +69,13 @@ impl FromStr for Percent {
     }
 }
 
-// === impl Kind ===
-
-impl Kind {
-    fn refusal(self) -> Refusal {
-        match self {
-            Self::RateLimit => Refusal::overloaded("Rate limit reached (injected)."),
-            Self::InvalidApiKey => Refusal::unauthorized("Incorrect API key provided (injected)."),
-            Self::ContextLength => Refusal::field("messages", "The context is too long (injected)."),
-            Self::ServerError => Refusal::unavailable("The server is overloaded (injected)."),
-            Self::InvalidRequest => Refusal::bad_request("The request is invalid (injected)."),
-            Self::ModelNotFound => Refusal::not_found("The model does not exist (injected)."),
-        }
-    }
-}
-
-impl FromStr for Kind {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        KINDS.iter().find(|(name, _)| *name == text).map(|(_, kind)| *kind).ok_or_else(|| {
-            let names: Vec<_> = KINDS.iter().map(|(name, _)| *name).collect();
-            format!("unknown failure `{text}`; expected {}", names.join(", "))
-        })
-    }
+/// Returns the refusal with this name.
+pub(crate) fn refusal(name: &str) -> Result<Refusal, String> {
+    let found = REFUSALS.iter().find(|(known, ..)| *known == name).map(|(_, refusal, text)| refusal(text));
+    found.ok_or_else(|| {
+        let names: Vec<_> = REFUSALS.iter().map(|(known, ..)| *known).collect();
+        format!("unknown failure `{name}`; expected {}", names.join(", "))
+    })
 }
 
 #[cfg(test)]
@@ -110,11 +84,14 @@ mod tests {
 
     #[test]
     fn all_or_nothing_is_all_or_nothing() {
-        let all =
-            Faults { refused: "100".parse().unwrap(), kinds: vec![Kind::RateLimit], ..Faults::default() };
+        let all = Faults {
+            refused: "100".parse().unwrap(),
+            refusals: vec![refusal("rate_limit").unwrap()],
+            ..Faults::default()
+        };
         assert!((0..100).all(|_| all.refusal().is_some()));
         assert!((0..100).all(|_| Faults::default().refusal().is_none()));
         assert!("101".parse::<Percent>().is_err());
-        assert!("x".parse::<Kind>().unwrap_err().contains("rate_limit"));
+        assert!(refusal("x").unwrap_err().contains("rate_limit"));
     }
 }

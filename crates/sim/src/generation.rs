@@ -22,6 +22,7 @@ struct Choice {
 }
 
 /// The answers that are being generated. Dropping this cancels them.
+#[derive(Default)]
 pub(crate) struct Generation {
     running: Vec<RunningRequest>,
     choices: Vec<Choice>,
@@ -72,9 +73,8 @@ pub(crate) async fn start(
         cached_tokens: running.iter().map(RunningRequest::cached_tokens).sum(),
         running,
         choices,
-        ready: VecDeque::new(),
-        started: false,
         is_prefilled,
+        ..Generation::default()
     })
 }
 
@@ -86,15 +86,7 @@ impl Generation {
         let answers = job.prompts.len() * job.copies;
         let ready =
             (0..answers).map(|choice| Event::Finished { choice, reason: CACHE_MISS_REASON, stop: None });
-        Self {
-            running: Vec::new(),
-            choices: Vec::new(),
-            ready: ready.collect(),
-            started: true,
-            is_prefilled: false,
-            encoded: EncoderOutcome::default(),
-            cached_tokens: 0,
-        }
+        Self { ready: ready.collect(), started: true, ..Self::default() }
     }
 
     /// The prompt tokens that were found in the prefix cache.

@@ -15,8 +15,6 @@ mod generation;
 mod handover;
 mod help;
 mod identity;
-#[cfg(test)]
-mod kv_events_tests;
 mod media;
 mod model;
 mod server;

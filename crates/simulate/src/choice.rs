@@ -79,47 +79,34 @@ pub struct ExampleTimes {
 pub(crate) fn choice(own: &SampledRequest, others: &SampledRequest) -> Choice {
     let times = match own.outcome {
         Outcome::Answered(times) => Some(ExampleTimes {
-            picker_queue: rounded(millis(times.sent - times.arrived)),
-            engine_queue: rounded(millis(times.started.saturating_sub(times.sent))),
-            ttft: rounded(millis(times.first_token - times.arrived)),
+            picker_queue: millis(times.picker_queue()),
+            engine_queue: millis(times.engine_queue()),
+            ttft: millis(times.ttft()),
         }),
         Outcome::Refused(_) | Outcome::Open => None,
     };
-    let decided_by = decider(own, others);
-    let Some(pick) = &own.pick else {
-        return Choice {
-            endpoint: None,
-            cached_tokens: 0,
-            rival: None,
-            rival_cached_tokens: None,
-            scores: Vec::new(),
-            total: 0.0,
-            rival_total: None,
-            decided_by,
-            times,
-        };
-    };
-    let rival = compared_endpoint(pick, others.pick.as_ref());
-    let (place, rival_place) = (pick.place(pick.endpoint), rival.and_then(|rival| pick.place(rival)));
+    let pick = own.pick.as_ref();
+    let rival = pick.and_then(|pick| compared_endpoint(pick, others.pick.as_ref()));
+    let place = pick.and_then(|pick| pick.place(pick.endpoint));
+    let rival_place = pick.zip(rival).and_then(|(pick, rival)| pick.place(rival));
     let at = |scores: &[f32], place: Option<usize>| Some(rounded(f64::from(*scores.get(place?)?)));
-    let scores = pick.scorers.iter().map(|scorer| ExampleScore {
+    let total = |place: Option<usize>| at(&pick?.totals, place);
+    let scores = pick.iter().flat_map(|pick| &pick.scorers).map(|scorer| ExampleScore {
         plugin: scorer.plugin.clone(),
         weight: scorer.weight,
         score: at(&scorer.scores, place).unwrap_or_default(),
         rival_score: at(&scorer.scores, rival_place),
     });
+    let holder = pick.and_then(|pick| pick.holder).filter(|(holder, _)| Some(*holder) == rival);
     Choice {
-        endpoint: Some(pick.endpoint),
-        cached_tokens: pick.cached_tokens.min(own.prompt_tokens),
+        endpoint: pick.map(|pick| pick.endpoint),
+        cached_tokens: pick.map_or(0, |pick| pick.cached_tokens.min(own.prompt_tokens)),
         rival,
-        rival_cached_tokens: pick
-            .holder
-            .filter(|(holder, _)| Some(*holder) == rival)
-            .map(|(_, tokens)| tokens.min(own.prompt_tokens)),
+        rival_cached_tokens: holder.map(|(_, tokens)| tokens.min(own.prompt_tokens)),
         scores: scores.collect(),
-        total: at(&pick.totals, place).unwrap_or_default(),
-        rival_total: at(&pick.totals, rival_place),
-        decided_by,
+        total: total(place).unwrap_or_default(),
+        rival_total: total(rival_place),
+        decided_by: decider(own, others),
         times,
     }
 }
@@ -164,7 +151,7 @@ pub(crate) fn decider(own: &SampledRequest, others: &SampledRequest) -> Decider 
 }
 
 fn millis(nanos: u64) -> f64 {
-    float(nanos) / 1e6
+    rounded(float(nanos) / 1e6)
 }
 
 #[cfg(test)]

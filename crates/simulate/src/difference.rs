@@ -33,11 +33,11 @@ pub enum RequestKind {
 
 /// A number with the first policy and with the other one.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct Pair {
+pub struct Pair<T = f64> {
     /// With the first policy.
-    pub first: f64,
+    pub first: T,
     /// With the other one.
-    pub other: f64,
+    pub other: T,
 }
 
 /// Means of requests that both policies answered.
@@ -72,23 +72,14 @@ pub struct KindDifference {
     pub left_prefix: usize,
     /// Those that go to the endpoint with their prefix instead.
     pub joined_prefix: usize,
-    /// Those that one policy answers, and the other one refuses.
-    pub refused: Refused,
+    /// Those that only this policy refuses.
+    pub refused: Pair<usize>,
     /// What those that go elsewhere gain and lose.
     pub moved_means: Means,
     /// What decides with the first policy, and for how many of those that go elsewhere: the most frequent one first.
     pub first_deciders: Vec<(Decider, usize)>,
     /// The same of the other policy.
     pub other_deciders: Vec<(Decider, usize)>,
-}
-
-/// Requests that only one of two policies refuses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Refused {
-    /// Those that only the first one refuses.
-    pub first: usize,
-    /// Those that only the other one refuses.
-    pub other: usize,
 }
 
 /// A request that stands for many.
@@ -207,40 +198,27 @@ impl Pair {
     pub(crate) fn change(self) -> f64 {
         self.other - self.first
     }
-
-    fn add(&mut self, more: Self) {
-        self.first += more.first;
-        self.other += more.other;
-    }
-
-    fn divided(self, by: f64) -> Self {
-        Self { first: rounded(ratio(self.first, by)), other: rounded(ratio(self.other, by)) }
-    }
 }
 
 // === impl Means ===
 
 impl Means {
     fn of(pairs: &[RequestPair<'_>]) -> Self {
-        let mut sum = Self::default();
-        for times in pairs.iter().filter_map(RequestPair::times) {
-            sum.requests += 1;
-            sum.ttft.add(times.ttft);
-            sum.picker_queue.add(times.picker_queue);
-            sum.engine_queue.add(times.engine_queue);
-            sum.prefill.add(times.prefill);
-            sum.cached_tokens.add(times.cached_tokens);
-            sum.prompt_tokens += times.prompt_tokens;
-        }
-        let number = float(sum.requests as u64);
+        let all: Vec<Self> = pairs.iter().filter_map(RequestPair::times).collect();
+        let number = float(all.len() as u64);
+        let mean = |of: &dyn Fn(&Self) -> f64| rounded(ratio(all.iter().map(of).sum(), number));
+        let means = |of: fn(&Self) -> Pair| Pair {
+            first: mean(&|request| of(request).first),
+            other: mean(&|request| of(request).other),
+        };
         Self {
-            requests: sum.requests,
-            ttft: sum.ttft.divided(number),
-            picker_queue: sum.picker_queue.divided(number),
-            engine_queue: sum.engine_queue.divided(number),
-            prefill: sum.prefill.divided(number),
-            cached_tokens: sum.cached_tokens.divided(number),
-            prompt_tokens: rounded(ratio(sum.prompt_tokens, number)),
+            requests: all.len(),
+            ttft: means(|request| request.ttft),
+            picker_queue: means(|request| request.picker_queue),
+            engine_queue: means(|request| request.engine_queue),
+            prefill: means(|request| request.prefill),
+            cached_tokens: means(|request| request.cached_tokens),
+            prompt_tokens: mean(&|request| request.prompt_tokens),
         }
     }
 }
@@ -267,7 +245,7 @@ impl KindDifference {
             moved: moved.len(),
             left_prefix: count(&|pair| keeps(pair.first) && !keeps(pair.other) && !is_refused(pair.other)),
             joined_prefix: count(&|pair| !keeps(pair.first) && keeps(pair.other) && !is_refused(pair.first)),
-            refused: Refused {
+            refused: Pair {
                 first: count(&|pair| is_refused(pair.first)),
                 other: count(&|pair| is_refused(pair.other)),
             },
@@ -325,19 +303,18 @@ impl RequestPair<'_> {
         else {
             return None;
         };
-        let pair =
-            |of: &dyn Fn(&RequestTimes) -> u64| Pair { first: float(of(&first)), other: float(of(&other)) };
-        let in_millis = |of: &dyn Fn(&RequestTimes) -> u64| {
-            let pair = pair(of);
-            Pair { first: pair.first / 1e6, other: pair.other / 1e6 }
+        let in_millis = |of: fn(&RequestTimes) -> u64| Pair {
+            first: float(of(&first)) / 1e6,
+            other: float(of(&other)) / 1e6,
         };
+        let cached = |times: RequestTimes| float(times.cached_tokens as u64);
         Some(Means {
             requests: 1,
-            ttft: in_millis(&|times| times.first_token - times.arrived),
-            picker_queue: in_millis(&|times| times.sent - times.arrived),
-            engine_queue: in_millis(&|times| times.started.saturating_sub(times.sent)),
-            prefill: in_millis(&|times| times.first_token.saturating_sub(times.started)),
-            cached_tokens: pair(&|times| times.cached_tokens as u64),
+            ttft: in_millis(RequestTimes::ttft),
+            picker_queue: in_millis(RequestTimes::picker_queue),
+            engine_queue: in_millis(RequestTimes::engine_queue),
+            prefill: in_millis(RequestTimes::prefill),
+            cached_tokens: Pair { first: cached(first), other: cached(other) },
             prompt_tokens: float(self.first.prompt_tokens as u64),
         })
     }

@@ -15,7 +15,7 @@ use crate::trace::{MAX_TOKENS, Requests, Segment, TracePrompt, TraceRequest};
 /// [`MAX_LENGTH`].
 pub const MAX_MEAN_TOKENS: u64 = MAX_TOKENS / 64;
 /// The most tokens of a part of a prompt or of an answer.
-const MAX_LENGTH: u64 = MAX_TOKENS / 4;
+pub(crate) const MAX_LENGTH: u64 = MAX_TOKENS / 4;
 
 /// What the traffic is like. The command line prints the first sentence of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

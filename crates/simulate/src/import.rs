@@ -1,6 +1,6 @@
 //! Readers of public traces (Mooncake's, Azure's and BurstGPT's) and of the picker's decisions.
 
-use std::io::BufRead;
+use std::{io::BufRead, time::Duration};
 
 use clap::ValueEnum;
 use jiff::civil::DateTime;
@@ -85,11 +85,11 @@ impl TraceFormat {
     pub fn read<'a>(self, reader: impl BufRead + 'a) -> Requests<'a> {
         match self {
             Self::Jsonl => read(reader),
-            Self::Mooncake => numbered(reader, |_, text| mooncake(text).map(|request| vec![request])),
-            Self::Decisions => numbered(reader, |_, text| decisions(text)),
+            Self::Mooncake => numbered(reader, |text| mooncake(text).map(|request| vec![request])),
+            Self::Decisions => numbered(reader, decisions),
             Self::Azure | Self::BurstGpt => {
                 let mut columns = None;
-                numbered(reader, move |_, text| {
+                numbered(reader, move |text| {
                     let fields: Vec<&str> =
                         text.trim_end().split(',').map(|field| field.trim().trim_matches('"')).collect();
                     let Some(columns) = &columns else {
@@ -148,11 +148,7 @@ impl TraceFormat {
             date(at)?
         };
         let prompt = TracePrompt::unshared(number(columns.prompt)?);
-        let mut request = TraceRequest::new(
-            std::time::Duration::ZERO,
-            prompt,
-            tokens("output", number(columns.output)?)?.max(1),
-        );
+        let mut request = request(prompt, "output", number(columns.output)?)?;
         let model = columns.model.and_then(|index| fields.get(index)).copied();
         model.unwrap_or_default().clone_into(&mut request.model);
         let session =
@@ -178,8 +174,7 @@ fn mooncake(text: &str) -> Result<(f64, TraceRequest), String> {
         [] => TracePrompt::unshared(line.input_length),
         ids => TracePrompt::Segments(blocks(ids, MOONCAKE_BLOCK_TOKENS, Some(line.input_length))?),
     };
-    let output = tokens("output_length", line.output_length)?.max(1);
-    Ok((line.timestamp, TraceRequest::new(std::time::Duration::ZERO, prompt, output)))
+    Ok((line.timestamp, request(prompt, "output_length", line.output_length)?))
 }
 
 /// Reads an answer of the picker. Decisions without a complete response are left out, because the length of the answer is not known.
@@ -189,19 +184,22 @@ fn decisions(text: &str) -> Result<Vec<(f64, TraceRequest)>, String> {
         let end = record.response?;
         Some((record.time, record.model, end.prompt_tokens?, end.completion_tokens?))
     });
-    let request = |(at, model, prompt, output): (jiff::Timestamp, String, u64, u64)| {
-        let prompt = TracePrompt::unshared(prompt);
-        let output = tokens("completionTokens", output)?.max(1);
-        let request = TraceRequest { model, ..TraceRequest::new(std::time::Duration::ZERO, prompt, output) };
-        Ok((at.as_duration().as_secs_f64() * 1000.0, request))
+    let read = |(at, model, prompt, output): (jiff::Timestamp, String, u64, u64)| {
+        let request = request(TracePrompt::unshared(prompt), "completionTokens", output)?;
+        Ok((at.as_duration().as_secs_f64() * 1000.0, TraceRequest { model, ..request }))
     };
-    complete.map(request).collect()
+    complete.map(read).collect()
+}
+
+/// A request whose time is set later. Its answer has a token at least, and at most what `field` may say.
+fn request(prompt: TracePrompt, field: &str, output: u64) -> Result<TraceRequest, String> {
+    Ok(TraceRequest::new(Duration::ZERO, prompt, tokens(field, output)?.max(1)))
 }
 
 /// Reads a trace line by line, each of which has any number of requests, and sets the times from the first request on.
 fn numbered<'a>(
     reader: impl BufRead + 'a,
-    mut parse: impl FnMut(u64, &str) -> Result<Vec<(f64, TraceRequest)>, String> + 'a,
+    mut parse: impl FnMut(&str) -> Result<Vec<(f64, TraceRequest)>, String> + 'a,
 ) -> Requests<'a> {
     let mut start = None;
     let mut last = f64::NEG_INFINITY;
@@ -211,7 +209,7 @@ fn numbered<'a>(
             Err(error) => return vec![Err(error)],
         };
         let form = |message| TraceError::Form { line, message };
-        let found = match parse(line, &text) {
+        let found = match parse(&text) {
             Ok(found) => found,
             Err(message) => return vec![Err(form(message))],
         };

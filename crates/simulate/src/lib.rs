@@ -32,7 +32,7 @@ pub mod workload;
 
 pub use autoscaler::AutoscalerSettings;
 pub use choice::{Choice, Decider, ExampleScore, ExampleTimes};
-pub use difference::{Difference, Example, KindDifference, Means, Pair, Refused, RequestKind};
+pub use difference::{Difference, Example, KindDifference, Means, Pair, RequestKind};
 pub use explain::{advice, differences, limit};
 pub use histogram::{Histogram, RELATIVE_ERROR};
 pub use pool::{PoolChange, PoolSettings};

@@ -118,14 +118,6 @@ pub struct Report {
     pub ttft_curve: Vec<(f64, f64)>,
 }
 
-#[derive(Debug, Clone, PartialEq, Default)]
-struct Waits {
-    picker: f64,
-    batch: f64,
-    kv_cache: f64,
-    prefill: f64,
-}
-
 /// Gathers the numbers of a run, in memory that does not grow with the requests.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Recorder {
@@ -138,37 +130,41 @@ pub struct Recorder {
     prompt_tokens: u64,
     cached_tokens: u64,
     last: u64,
-    waits: Waits,
-    misses: Waits,
+    /// Nanoseconds, of all requests and of those that missed the SLO.
+    waits: WaitShares,
+    misses: WaitShares,
     points: Points,
     /// Requests without an answer.
     pub rejections: Rejections,
 }
 
-impl Waits {
+// === impl WaitShares ===
+
+impl WaitShares {
     fn add(&mut self, times: &RequestTimes) {
-        self.picker += float(times.sent - times.arrived);
-        let waited = float(times.started.saturating_sub(times.sent));
+        self.picker_queue += float(times.picker_queue());
+        let waited = float(times.engine_queue());
         if times.waited_for_memory {
             self.kv_cache += waited;
         } else {
             self.batch += waited;
         }
-        self.prefill += float(times.first_token.saturating_sub(times.started));
+        self.prefill += float(times.prefill());
     }
 
     fn merge(&mut self, other: &Self) {
-        self.picker += other.picker;
+        self.picker_queue += other.picker_queue;
         self.batch += other.batch;
         self.kv_cache += other.kv_cache;
         self.prefill += other.prefill;
     }
 
-    fn shares(&self) -> WaitShares {
-        let sum = self.picker + self.batch + self.kv_cache + self.prefill;
+    /// Divides by the sum.
+    fn shares(&self) -> Self {
+        let sum = self.picker_queue + self.batch + self.kv_cache + self.prefill;
         let share = |part: f64| rounded(ratio(part, sum));
-        WaitShares {
-            picker_queue: share(self.picker),
+        Self {
+            picker_queue: share(self.picker_queue),
             batch: share(self.batch),
             kv_cache: share(self.kv_cache),
             prefill: share(self.prefill),
@@ -195,7 +191,7 @@ impl Recorder {
 
     /// Records an answered request.
     pub fn answered(&mut self, times: &RequestTimes) {
-        let ttft = times.first_token - times.arrived;
+        let ttft = times.ttft();
         let further = times.output_tokens.saturating_sub(1) as u64;
         let itl = (times.finished - times.first_token).checked_div(further);
         let e2e = times.finished - times.arrived;

@@ -22,3 +22,27 @@ pub struct RequestTimes {
     /// Those that were in a cache.
     pub cached_tokens: usize,
 }
+
+// === impl RequestTimes ===
+
+impl RequestTimes {
+    /// The time to the first token.
+    pub(crate) fn ttft(&self) -> u64 {
+        self.first_token - self.arrived
+    }
+
+    /// The part of it in the picker's queue.
+    pub(crate) fn picker_queue(&self) -> u64 {
+        self.sent - self.arrived
+    }
+
+    /// The part of it in the engine's queue.
+    pub(crate) fn engine_queue(&self) -> u64 {
+        self.started.saturating_sub(self.sent)
+    }
+
+    /// The rest: the computation of the prompt.
+    pub(crate) fn prefill(&self) -> u64 {
+        self.first_token.saturating_sub(self.started)
+    }
+}

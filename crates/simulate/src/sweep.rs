@@ -69,34 +69,37 @@ impl FromStr for Condition {
         if Report::empty().number(&name).is_none() {
             return Err(wrong(&format!("there is no number `{name}`")));
         }
-        let is_below = rest.starts_with('<');
-        let is_time = ["ttft", "itl", "e2e"].iter().any(|time| name.starts_with(time));
-        if is_time && !is_below {
+        let condition = Self { name, is_below: rest.starts_with('<'), bound };
+        if condition.is_time() && !condition.is_below {
             return Err(wrong("a time is to stay below a limit"));
         }
-        let is_share = ["goodput", "hit_ratio"].contains(&name.as_str());
-        if is_share && !is_below && bound >= 1.0 {
-            return Err(wrong(&format!("`{name}` is at most 100 %")));
+        if condition.is_share() && !condition.is_below && bound >= 1.0 {
+            return Err(wrong(&format!("`{}` is at most 100 %", condition.name)));
         }
-        Ok(Self { name, is_below, bound })
+        Ok(condition)
     }
 }
 
 impl Condition {
     /// Whether more replicas do not make the number worse. More replicas share fewer prefixes, are less even and cost more.
     fn improves_with_replicas(&self) -> bool {
-        let times = ["ttft.", "itl.", "e2e.", "goodput", "good_per_second", "answered", "rejections."];
-        times.iter().any(|name| self.name.starts_with(name))
+        let others = ["goodput", "good_per_second", "answered", "rejections."];
+        self.is_time() || others.iter().any(|name| self.name.starts_with(name))
     }
 
+    fn is_time(&self) -> bool {
+        ["ttft.", "itl.", "e2e."].iter().any(|name| self.name.starts_with(name))
+    }
+
+    fn is_share(&self) -> bool {
+        ["goodput", "hit_ratio"].contains(&self.name.as_str())
+    }
     /// Returns a value of the condition's number for people.
     pub fn text(&self, value: f64) -> String {
-        let is_time = ["ttft.", "itl.", "e2e."].iter().any(|name| self.name.starts_with(name));
-        let is_share = ["goodput", "hit_ratio"].contains(&self.name.as_str());
-        match () {
-            () if is_time => format!("{} {} ms", self.name, crate::chart::number(value)),
-            () if is_share => format!("{} {:.1} %", self.name, value * 100.0),
-            () => format!("{} {value}", self.name),
+        match &self.name {
+            name if self.is_time() => format!("{name} {} ms", crate::chart::number(value)),
+            name if self.is_share() => format!("{name} {:.1} %", value * 100.0),
+            name => format!("{name} {value}"),
         }
     }
 

@@ -6,7 +6,10 @@ use std::time::Duration;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use serde::Deserialize;
 
-use crate::trace::{MAX_TOKENS, Requests, Segment, TracePrompt, TraceRequest, mix};
+use crate::{
+    generate::MAX_LENGTH,
+    trace::{Requests, Segment, TracePrompt, TraceRequest, mix},
+};
 
 /// The most requests a second.
 const MAX_RATE: f64 = 1e6;
@@ -14,6 +17,8 @@ const MAX_RATE: f64 = 1e6;
 const MAX_STAGE_SECONDS: f64 = 3.2e8;
 /// The most stages.
 const MAX_STAGES: usize = 10_000;
+/// The most groups of prompts, and the most prompts of a group.
+const MAX_PROMPTS: u64 = 1 << 24;
 /// Segments of questions begin here; the numbers below are shared prefixes.
 const FIRST_QUESTION: u64 = 1 << 32;
 
@@ -117,31 +122,26 @@ impl Workload {
                 "load.stages: expected 1 to {MAX_STAGES} stages, each with `rate` and `duration`"
             ));
         }
+        let seconds = |field: String, value: f64| match value {
+            0.0..=MAX_STAGE_SECONDS => Ok(()),
+            _ => Err(format!("load.{field}: {value}: expected 0 to {MAX_STAGE_SECONDS} seconds")),
+        };
         for (index, Stage { rate, duration }) in self.load.stages.iter().enumerate() {
             if !(*rate > 0.0 && *rate <= MAX_RATE) {
                 return Err(format!(
                     "load.stages[{index}].rate: {rate}: expected a number above 0, at most {MAX_RATE}"
                 ));
             }
-            if !(0.0..=MAX_STAGE_SECONDS).contains(duration) {
-                return Err(format!(
-                    "load.stages[{index}].duration: {duration}: expected 0 to {MAX_STAGE_SECONDS} seconds"
-                ));
-            }
+            seconds(format!("stages[{index}].duration"), *duration)?;
         }
-        if !(0.0..=MAX_STAGE_SECONDS).contains(&self.load.interval) {
-            return Err(format!(
-                "load.interval: {}: expected 0 to {MAX_STAGE_SECONDS} seconds",
-                self.load.interval
-            ));
-        }
+        seconds("interval".to_owned(), self.load.interval)?;
         let data = &self.data;
         let lengths = |field: &str, lengths: Option<Lengths>| match lengths {
             None => Err(format!("data.{field}: missing")),
             Some(Lengths { min, max, .. })
-                if !(0.0 <= min && min <= max && max <= crate::numbers::float(MAX_TOKENS / 4)) =>
+                if !(0.0 <= min && min <= max && max <= crate::numbers::float(MAX_LENGTH)) =>
             {
-                Err(format!("data.{field}: expected 0 <= min <= max <= {}", MAX_TOKENS / 4))
+                Err(format!("data.{field}: expected 0 <= min <= max <= {MAX_LENGTH}"))
             }
             Some(_) => Ok(()),
         };
@@ -155,24 +155,16 @@ impl Workload {
                             .to_owned(),
                     );
                 }
-                for (field, value, most) in [
-                    ("num_groups", shared.num_groups, 1 << 24),
-                    ("num_prompts_per_group", shared.num_prompts_per_group, 1 << 24),
+                for (field, value, least, most) in [
+                    ("num_groups", shared.num_groups, 1, MAX_PROMPTS),
+                    ("num_prompts_per_group", shared.num_prompts_per_group, 1, MAX_PROMPTS),
+                    ("system_prompt_len", shared.system_prompt_len, 0, MAX_LENGTH),
+                    ("question_len", shared.question_len, 0, MAX_LENGTH),
+                    ("output_len", shared.output_len, 0, MAX_LENGTH),
                 ] {
-                    if !(1..=most).contains(&value) {
-                        return Err(format!("data.shared_prefix.{field}: {value}: expected 1 to {most}"));
-                    }
-                }
-                for (field, value) in [
-                    ("system_prompt_len", shared.system_prompt_len),
-                    ("question_len", shared.question_len),
-                    ("output_len", shared.output_len),
-                ] {
-                    if value > MAX_TOKENS / 4 {
-                        return Err(format!(
-                            "data.shared_prefix.{field}: {value}: expected at most {}",
-                            MAX_TOKENS / 4
-                        ));
+                    if !(least..=most).contains(&value) {
+                        let field = format!("data.shared_prefix.{field}");
+                        return Err(format!("{field}: {value}: expected {least} to {most}"));
                     }
                 }
                 let further = [

@@ -256,15 +256,9 @@ impl Sender {
             }
             self.send(&mut batch).await;
         }
-        loop {
-            while batch.len() < MAX_BATCH_SPANS
-                && let Ok(next) = self.ended.try_recv()
-            {
-                batch.push(next);
-            }
-            if batch.is_empty() {
-                return;
-            }
+        // Spans that end from now on count as dropped.
+        self.ended.close();
+        while self.ended.recv_many(&mut batch, MAX_BATCH_SPANS).await > 0 {
             self.send(&mut batch).await;
         }
     }

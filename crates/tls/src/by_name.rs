@@ -9,9 +9,9 @@ use rustls::{
     server::{ClientHello, ParsedCertificate, ResolvesServerCert},
     sign::CertifiedKey,
 };
-use x509_parser::{certificate::X509Certificate, extensions::GeneralName, prelude::FromDer};
+use x509_parser::extensions::GeneralName;
 
-use crate::{KeyPair, ServerOptions, TlsError, config::certified_key};
+use crate::{KeyPair, ServerOptions, TlsError, config::certified_key, inspect::has_alternative_name};
 
 /// A certificate chain with its key, ready for handshakes.
 #[derive(Clone)]
@@ -44,12 +44,8 @@ impl ServerCertificate {
 
     /// Whether the certificate has this very name, and not only a wildcard for it.
     pub fn names(&self, name: &str) -> bool {
-        let leaf = self.0.cert.first().and_then(|leaf| X509Certificate::from_der(leaf).ok());
-        let alternatives = leaf.as_ref().and_then(|(_, leaf)| leaf.subject_alternative_name().ok().flatten());
-        alternatives.is_some_and(|list| {
-            let is_it = |known: &GeneralName<'_>| matches!(known, GeneralName::DNSName(dns) if dns.eq_ignore_ascii_case(name));
-            list.value.general_names.iter().any(is_it)
-        })
+        let is_it = |known: &GeneralName<'_>| matches!(known, GeneralName::DNSName(dns) if dns.eq_ignore_ascii_case(name));
+        self.0.cert.first().is_some_and(|leaf| has_alternative_name(leaf, is_it))
     }
 }
 

@@ -75,6 +75,6 @@ fn private_key(pem: &str) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| TlsError::Pem { what: "private key" })
 }
 
-fn owned(alpn: &[&[u8]]) -> Vec<Vec<u8>> {
+pub(crate) fn owned(alpn: &[&[u8]]) -> Vec<Vec<u8>> {
     alpn.iter().map(|protocol| protocol.to_vec()).collect()
 }

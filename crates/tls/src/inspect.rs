@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use x509_parser::pem::Pem;
+use x509_parser::{certificate::X509Certificate, extensions::GeneralName, pem::Pem, prelude::FromDer};
 
 use crate::{TlsError, Validity};
 
@@ -54,6 +54,13 @@ pub fn certificates(pem: &str) -> Result<Vec<CertificateInfo>, TlsError> {
         });
     }
     Ok(all)
+}
+
+/// Whether one of the subject alternative names of a certificate (DER) is wanted.
+pub(crate) fn has_alternative_name(certificate: &[u8], is_wanted: impl Fn(&GeneralName<'_>) -> bool) -> bool {
+    let Ok((_, parsed)) = X509Certificate::from_der(certificate) else { return false };
+    let names = parsed.subject_alternative_name().ok().flatten();
+    names.is_some_and(|names| names.value.general_names.iter().any(is_wanted))
 }
 
 fn printed(der: &[u8]) -> String {

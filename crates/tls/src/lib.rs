@@ -26,7 +26,7 @@ pub use inspect::{CertificateInfo, certificates};
 pub use issue::{CertificateAuthority, KeyPair, LeafRequest, Validity, self_signed, self_signed_with_key};
 pub use options::{ClientCertificates, MinVersion, ServerOptions, Suite, UnknownName};
 pub use peer_names::{PeerName, client_config_for_names};
-pub use reload::{ReloadingConfig, ReplaceableConfig};
+pub use reload::{KeyPairFiles, ReplaceableConfig};
 pub use reloading_roots::ReloadingRoots;
 pub use roots::{environment_client_config, extended_client_config};
 

@@ -9,7 +9,11 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 
-use crate::{TlsError, accept_any::AcceptAny, config::roots};
+use crate::{
+    TlsError,
+    accept_any::AcceptAny,
+    config::{owned, roots},
+};
 
 /// TLS options of a server. The default is TLS 1.2 and 1.3 with every suite, and no application protocol.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -84,7 +88,7 @@ const SUITES: [(&str, CipherSuite); 11] = [
 impl ServerOptions {
     /// Returns the default options with these application protocols.
     pub fn with_alpn(alpn: &[&[u8]]) -> Self {
-        Self { alpn: alpn.iter().map(|protocol| protocol.to_vec()).collect(), ..Self::default() }
+        Self { alpn: owned(alpn), ..Self::default() }
     }
 
     /// Creates a configuration with the certificates from `certificate`.

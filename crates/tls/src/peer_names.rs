@@ -12,9 +12,13 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime},
     server::ParsedCertificate,
 };
-use x509_parser::{extensions::GeneralName, prelude::FromDer};
+use x509_parser::extensions::GeneralName;
 
-use crate::{TlsError, check_signatures, config::roots};
+use crate::{
+    TlsError, check_signatures,
+    config::{owned, roots},
+    inspect::has_alternative_name,
+};
 
 /// A name of a server in its certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -38,7 +42,7 @@ pub fn client_config_for_names(
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
-    config.alpn_protocols = alpn.iter().map(|protocol| protocol.to_vec()).collect();
+    config.alpn_protocols = owned(alpn);
     Ok(Arc::new(config))
 }
 
@@ -53,25 +57,15 @@ struct NamedPeer {
 
 impl NamedPeer {
     fn names(&self, certificate: &CertificateDer<'_>, parsed: &ParsedCertificate<'_>) -> bool {
-        let uris = uris(certificate);
         self.names.iter().any(|name| match name {
             PeerName::Dns(name) => ServerName::try_from(name.as_str())
                 .is_ok_and(|name| verify_server_name(parsed, &name).is_ok()),
-            PeerName::Uri(uri) => uris.contains(uri),
+            PeerName::Uri(uri) => has_alternative_name(
+                certificate,
+                |known| matches!(known, GeneralName::URI(known) if known == uri),
+            ),
         })
     }
-}
-
-fn uris(certificate: &CertificateDer<'_>) -> Vec<String> {
-    let Ok((_, parsed)) = x509_parser::certificate::X509Certificate::from_der(certificate) else {
-        return Vec::new();
-    };
-    let Ok(Some(names)) = parsed.subject_alternative_name() else { return Vec::new() };
-    let uri = |name: &GeneralName<'_>| match name {
-        GeneralName::URI(uri) => Some((*uri).to_owned()),
-        _ => None,
-    };
-    names.value.general_names.iter().filter_map(uri).collect()
 }
 
 impl ServerCertVerifier for NamedPeer {

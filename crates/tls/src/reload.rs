@@ -27,10 +27,15 @@ pub struct ReplaceableConfig {
     current: Arc<CurrentCertificate>,
 }
 
-/// A server configuration with `tls.crt` and `tls.key` of a folder. It reloads both when they change.
-#[derive(Debug)]
-pub struct ReloadingConfig {
-    config: Arc<ServerConfig>,
+/// The files of a certificate and its key, which are read again when they change.
+#[derive(Debug, Clone)]
+pub struct KeyPairFiles {
+    /// The certificate, followed by its issuers.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+    /// How often the files are read.
+    pub interval: Duration,
 }
 
 // === impl ReplaceableConfig ===
@@ -54,70 +59,31 @@ impl ReplaceableConfig {
     }
 }
 
-// === impl ReloadingConfig ===
+// === impl KeyPairFiles ===
 
-impl ReloadingConfig {
+impl KeyPairFiles {
+    /// Files that may have any names.
+    pub fn new(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        Self { certificate: certificate.into(), key: key.into(), interval: INTERVAL }
+    }
+
+    /// `tls.crt` and `tls.key` of a folder.
+    pub fn of_folder(dir: &Path) -> Self {
+        Self::new(dir.join("tls.crt"), dir.join("tls.key"))
+    }
+
     /// Reads the pair now, and again whenever it changes, until `cancel`. An unusable pair is an error now. Later it is
-    /// logged, and the last usable pair stays.
+    /// logged, and the last usable pair stays. Returns the configuration for accepting connections, which stays valid.
     pub async fn watch(
-        dir: &Path,
+        self,
         options: &ServerOptions,
         cancel: CancellationToken,
-    ) -> Result<Self, TlsError> {
-        Self::watch_with(dir, options, INTERVAL, cancel).await
-    }
-
-    /// Like [`Self::watch`], but checks the files once per `interval`.
-    pub async fn watch_with(
-        dir: &Path,
-        options: &ServerOptions,
-        interval: Duration,
-        cancel: CancellationToken,
-    ) -> Result<Self, TlsError> {
-        Self::follow(Files::of_folder(dir), options, interval, cancel).await
-    }
-
-    /// Like [`Self::watch`], for files that may have any names.
-    pub async fn watch_files(
-        certificate: &Path,
-        key: &Path,
-        options: &ServerOptions,
-        cancel: CancellationToken,
-    ) -> Result<Self, TlsError> {
-        let files = Files { certificate: certificate.to_owned(), key: key.to_owned() };
-        Self::follow(files, options, INTERVAL, cancel).await
-    }
-
-    async fn follow(
-        files: Files,
-        options: &ServerOptions,
-        interval: Duration,
-        cancel: CancellationToken,
-    ) -> Result<Self, TlsError> {
-        let first = files.read().await?;
+    ) -> Result<Arc<ServerConfig>, TlsError> {
+        let first = self.read().await?;
         let served = ReplaceableConfig::new(&first, options)?;
         let config = served.config();
-        tokio::spawn(follow(files, first, served, interval, cancel));
-        Ok(Self { config })
-    }
-
-    /// Returns the configuration for accepting connections. It stays valid across reloads.
-    pub fn config(&self) -> Arc<ServerConfig> {
-        self.config.clone()
-    }
-}
-
-/// The files of a certificate and its key.
-struct Files {
-    certificate: PathBuf,
-    key: PathBuf,
-}
-
-// === impl Files ===
-
-impl Files {
-    fn of_folder(dir: &Path) -> Self {
-        Self { certificate: dir.join("tls.crt"), key: dir.join("tls.key") }
+        tokio::spawn(self.follow(first, served, cancel));
+        Ok(config)
     }
 
     async fn read(&self) -> Result<KeyPair, TlsError> {
@@ -127,29 +93,23 @@ impl Files {
         };
         Ok(KeyPair { certificate_pem: text(&self.certificate).await?, key_pem: text(&self.key).await? })
     }
-}
 
-async fn follow(
-    files: Files,
-    mut seen: KeyPair,
-    served: ReplaceableConfig,
-    interval: Duration,
-    cancel: CancellationToken,
-) {
-    while cancel.run_until_cancelled(tokio::time::sleep(interval)).await.is_some() {
-        match files.read().await {
-            Ok(pair) if pair == seen => {}
-            Ok(pair) => match served.replace(&pair) {
-                Ok(()) => {
-                    seen = pair;
-                    tracing::info!(file = %files.certificate.display(), "Reloaded the server certificate.");
-                }
-                // The writer may have written only one of the two files yet; the next check sees both.
-                Err(error) => {
-                    tracing::warn!(%error, file = %files.certificate.display(), "Kept the previous server certificate.");
-                }
-            },
-            Err(error) => tracing::warn!(%error, "Kept the previous server certificate."),
+    async fn follow(self, mut seen: KeyPair, served: ReplaceableConfig, cancel: CancellationToken) {
+        while cancel.run_until_cancelled(tokio::time::sleep(self.interval)).await.is_some() {
+            match self.read().await {
+                Ok(pair) if pair == seen => {}
+                Ok(pair) => match served.replace(&pair) {
+                    Ok(()) => {
+                        seen = pair;
+                        tracing::info!(file = %self.certificate.display(), "Reloaded the server certificate.");
+                    }
+                    // The writer may have written only one of the two files yet; the next check sees both.
+                    Err(error) => {
+                        tracing::warn!(%error, file = %self.certificate.display(), "Kept the previous server certificate.");
+                    }
+                },
+                Err(error) => tracing::warn!(%error, "Kept the previous server certificate."),
+            }
         }
     }
 }
@@ -225,29 +185,29 @@ mod tests {
             (CertificateAuthority::new("one").unwrap(), CertificateAuthority::new("two").unwrap());
         write(dir.path(), &first.issue(&localhost()).unwrap());
         let cancel = CancellationToken::new();
-        let reloading =
-            ReloadingConfig::watch(dir.path(), &ServerOptions::default(), cancel.clone()).await.unwrap();
+        let files = KeyPairFiles::of_folder(dir.path());
+        let config = files.watch(&ServerOptions::default(), cancel.clone()).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let trust_first = client_config(Some(&first.pem()), &[]).unwrap();
         let trust_second = client_config(Some(&second.pem()), &[]).unwrap();
-        assert_eq!(greet(&listener, reloading.config(), trust_first.clone()).await.unwrap(), "hello");
-        assert!(greet(&listener, reloading.config(), trust_second.clone()).await.is_err());
+        assert_eq!(greet(&listener, config.clone(), trust_first.clone()).await.unwrap(), "hello");
+        assert!(greet(&listener, config.clone(), trust_second.clone()).await.is_err());
 
         write(dir.path(), &second.issue(&localhost()).unwrap());
         for _ in 0..200 {
             tokio::time::sleep(INTERVAL).await;
-            if greet(&listener, reloading.config(), trust_second.clone()).await.is_ok() {
+            if greet(&listener, config.clone(), trust_second.clone()).await.is_ok() {
                 break;
             }
         }
-        assert_eq!(greet(&listener, reloading.config(), trust_second.clone()).await.unwrap(), "hello");
+        assert_eq!(greet(&listener, config.clone(), trust_second.clone()).await.unwrap(), "hello");
         // A new client is necessary: the old one would resume its session without verifying the certificate.
         let trust_first = client_config(Some(&first.pem()), &[]).unwrap();
-        assert!(greet(&listener, reloading.config(), trust_first).await.is_err());
+        assert!(greet(&listener, config.clone(), trust_first).await.is_err());
 
         std::fs::write(dir.path().join("tls.crt"), "not a certificate").unwrap();
         tokio::time::sleep(INTERVAL * 3).await;
-        assert_eq!(greet(&listener, reloading.config(), trust_second).await.unwrap(), "hello");
+        assert_eq!(greet(&listener, config.clone(), trust_second).await.unwrap(), "hello");
         cancel.cancel();
     }
 

@@ -57,7 +57,17 @@ impl TrustPaths {
 
     /// Returns the files with trusted certificates.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        files(self.file.clone(), self.folders.clone())
+        let [file, folders] =
+            [&self.file, &self.folders].map(|value| value.as_deref().filter(|value| !value.is_empty()));
+        if file.is_none() && folders.is_none() {
+            return SYSTEM.map(PathBuf::from).into();
+        }
+        let mut files: Vec<PathBuf> = file.into_iter().map(PathBuf::from).collect();
+        for folder in folders.unwrap_or_default().split(':').filter(|folder| !folder.is_empty()) {
+            let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+            files.extend(entries.map(|entry| entry.path()).filter(|path| path.is_file()));
+        }
+        files
     }
 
     /// Reads the current certificates.
@@ -74,19 +84,6 @@ impl TrustPaths {
     }
 }
 
-fn files(file: Option<String>, folders: Option<String>) -> Vec<PathBuf> {
-    let [file, folders] = [file, folders].map(|value| value.filter(|value| !value.is_empty()));
-    if file.is_none() && folders.is_none() {
-        return SYSTEM.map(PathBuf::from).into();
-    }
-    let mut files: Vec<PathBuf> = file.into_iter().map(PathBuf::from).collect();
-    for folder in folders.iter().flat_map(|folders| folders.split(':')).filter(|folder| !folder.is_empty()) {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
-        files.extend(entries.map(|entry| entry.path()).filter(|path| path.is_file()));
-    }
-    files
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,7 +94,9 @@ mod tests {
         let file = folder.path().join("tls.crt");
         std::fs::write(&file, "x").unwrap();
         let folders = format!("/nope:{}", folder.path().display());
-        assert_eq!(files(Some("/a.pem".into()), Some(folders)), [PathBuf::from("/a.pem"), file]);
-        assert_eq!(files(None, Some(String::new())).len(), SYSTEM.len());
+        let both = TrustPaths { file: Some("/a.pem".into()), folders: Some(folders) };
+        assert_eq!(both.files(), [PathBuf::from("/a.pem"), file]);
+        let neither = TrustPaths { file: None, folders: Some(String::new()) };
+        assert_eq!(neither.files().len(), SYSTEM.len());
     }
 }

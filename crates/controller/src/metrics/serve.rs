@@ -10,6 +10,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use kube::Client;
 use longboat_api::names::CONTROLLER_METRICS;
 use longboat_key::Namespace;
+use longboat_metrics::OPENMETRICS;
 use longboat_tls::{LeafRequest, ReplaceableConfig, ServerOptions, self_signed};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -23,8 +24,6 @@ const CONNECTIONS: usize = 64;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Validity of the self-signed certificate. Scrapers do not verify it, as with KServe's; it outlives any process.
 const DAYS: u32 = 3650;
-const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 /// The metrics port: bound, but not served yet.
 pub(crate) struct Monitoring {
     listener: TcpListener,
@@ -112,7 +111,7 @@ impl MetricsServer {
         match self.page(request).await {
             Ok(page) => {
                 let mut response = Response::new(Full::from(page));
-                response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(FORMAT));
+                response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(OPENMETRICS));
                 response
             }
             Err(status) => {

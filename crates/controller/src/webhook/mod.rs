@@ -40,7 +40,7 @@ pub use settings::{Limits, Settings, SettingsError};
 use kube::Client;
 use longboat_api::names::WEBHOOK_CA;
 use longboat_key::Namespace;
-use longboat_tls::{LeafRequest, ReloadingConfig};
+use longboat_tls::{KeyPairFiles, LeafRequest};
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -109,7 +109,8 @@ impl Webhooks {
         let tls = match &self.settings.webhook_cert_dir {
             Some(dir) => {
                 let interval = self.settings.limits.reload;
-                ReloadingConfig::watch_with(dir, &self.tls, interval, shutdown.child_token()).await?.config()
+                let files = KeyPairFiles { interval, ..KeyPairFiles::of_folder(dir) };
+                files.watch(&self.tls, shutdown.child_token()).await?
             }
             None => self.own_certificate(&client, &context.args, &readiness, &shutdown, &mut tasks)?,
         };

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use longboat_kv_events::{Event, Stored};
+use longboat_kv_events::{Event, GPU, Stored};
 use longboat_serving::kv_events::Publisher;
 use xxhash_rust::xxh64::xxh64;
 
@@ -38,9 +38,6 @@ pub(crate) struct Blocks {
     /// Publishes which blocks are cached and which are evicted.
     events: Option<Arc<Publisher>>,
 }
-
-/// The medium of all blocks in KV cache events. vLLM uses this name for an engine's own memory.
-const MEDIUM: &str = "gpu";
 
 // === impl Block ===
 
@@ -148,7 +145,7 @@ impl Blocks {
         if let Some(hash) = state.hash.take() {
             self.by_hash.remove(&hash);
             if let Some(events) = &self.events {
-                events.publish(vec![Event::Removed { hashes: vec![hash.0], medium: MEDIUM.to_owned() }]);
+                events.publish(vec![Event::Removed { hashes: vec![hash.0], medium: GPU.to_owned() }]);
             }
         }
         state.users = 1;
@@ -189,7 +186,7 @@ impl Blocks {
                 runs.push(Stored {
                     parent: before.map(|before| before.0),
                     block_size: self.size,
-                    medium: MEDIUM.to_owned(),
+                    medium: GPU.to_owned(),
                     ..Stored::default()
                 });
                 follows = true;

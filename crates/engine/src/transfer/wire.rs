@@ -6,6 +6,7 @@
 
 use std::io;
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use ring::hmac;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -106,11 +107,11 @@ impl Key {
     }
 
     fn proof(&self, who: &str, first: &str, second: &str) -> String {
-        hex(hmac::sign(&self.0, format!("{who} {first} {second}").as_bytes()).as_ref())
+        HEXLOWER.encode(hmac::sign(&self.0, format!("{who} {first} {second}").as_bytes()).as_ref())
     }
 
     fn verify_proof(&self, proof: &str, who: &str, first: &str, second: &str) -> bool {
-        let Some(proof) = unhex(proof) else { return false };
+        let Ok(proof) = HEXLOWER_PERMISSIVE.decode(proof.as_bytes()) else { return false };
         hmac::verify(&self.0, format!("{who} {first} {second}").as_bytes(), &proof).is_ok()
     }
 
@@ -201,17 +202,6 @@ pub(crate) fn probe(bytes: &[u8]) {
 
 fn nonce() -> String {
     format!("{:032x}", rand::random::<u128>())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    if !text.is_ascii() || !text.len().is_multiple_of(2) {
-        return None;
-    }
-    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
 }
 
 #[cfg(test)]

@@ -148,7 +148,7 @@ async fn connection(stream: TcpStream, holdings: &Holdings, core: &Core) -> io::
             Step::Apply => true,
             Step::Skip => false,
             // Missed messages cannot be requested again on this connection.
-            Step::Replay(_) => topic.follower.caught_up(message.sequence),
+            Step::Replay(_) => topic.follower.replayed(message.sequence),
             Step::Restart => {
                 forget(holdings, &member).await;
                 true

@@ -168,7 +168,7 @@ impl Publisher {
             Step::Apply => true,
             Step::Replay(from) => {
                 self.replay(from, Some(message.sequence)).await;
-                self.follower.caught_up(message.sequence)
+                self.follower.replayed(message.sequence)
             }
             Step::Skip | Step::Restart => false,
         };

@@ -22,15 +22,8 @@ pub(crate) struct Stage {
     /// The bytes that are free there, if that is known.
     pub(super) free: Option<u64>,
     /// The members, by path.
-    members: BTreeMap<String, StagedEntry>,
+    members: BTreeMap<String, Member>,
 }
-
-#[derive(Debug, Clone)]
-struct StagedEntry {
-    kind: EntryKind,
-    archive: String,
-}
-
 /// What a member is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EntryKind {
@@ -42,8 +35,6 @@ pub(crate) enum EntryKind {
 /// An unpacked member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member {
-    /// The path below the stage, and later below the target.
-    pub(crate) path: String,
     pub(crate) kind: EntryKind,
     /// The archive that contains the member.
     pub(crate) archive: String,
@@ -57,11 +48,9 @@ impl Stage {
         Self { root: root.to_owned(), free, members: BTreeMap::new() }
     }
 
-    /// Returns all members that were unpacked and not removed again, sorted by path.
-    pub(crate) fn finish(self) -> Vec<Member> {
-        let member =
-            |(path, found): (String, StagedEntry)| Member { path, kind: found.kind, archive: found.archive };
-        self.members.into_iter().map(member).collect()
+    /// Returns all members that were unpacked and not removed again, by their paths below the stage, and later below the target.
+    pub(crate) fn finish(self) -> BTreeMap<String, Member> {
+        self.members
     }
 
     /// Handles a whiteout of an image layer: a name that begins with `.wh.` removes the member with the rest of the name.
@@ -116,7 +105,7 @@ impl Stage {
                     fs::create_dir(self.root.join(folder))?;
                     self.members.insert(
                         folder.to_owned(),
-                        StagedEntry { kind: EntryKind::Folder, archive: archive.to_owned() },
+                        Member { kind: EntryKind::Folder, archive: archive.to_owned() },
                     );
                 }
                 Some(_) => {
@@ -137,7 +126,7 @@ impl Stage {
             return Err(format!("`{}` is both a folder and another kind of file", names::shown(path)).into());
         }
         self.remove(path)?;
-        self.members.insert(path.to_owned(), StagedEntry { kind, archive: archive.to_owned() });
+        self.members.insert(path.to_owned(), Member { kind, archive: archive.to_owned() });
         Ok(self.root.join(path))
     }
 
@@ -184,7 +173,7 @@ mod tests {
         const COUNT: usize = 200_000;
         let dir = tempfile::tempdir().unwrap();
         let mut stage = Stage::open(dir.path(), None);
-        let entry = |kind| StagedEntry { kind, archive: "0".into() };
+        let entry = |kind| Member { kind, archive: "0".into() };
         stage.members.extend((0..COUNT).map(|number| (format!("kept/{number}"), entry(EntryKind::File))));
         for number in 0..COUNT {
             stage.white_out(&format!("kept/{number}/.wh..wh..opq")).unwrap();
@@ -197,8 +186,8 @@ mod tests {
         let left: Vec<String> = stage
             .finish()
             .into_iter()
-            .filter(|member| member.kind == EntryKind::Folder)
-            .map(|member| member.path)
+            .filter(|(_, member)| member.kind == EntryKind::Folder)
+            .map(|(path, _)| path)
             .collect();
         assert_eq!(left, ["a", "a-b"]);
     }

@@ -2,11 +2,11 @@
 
 use std::{
     fs::{File, Permissions},
-    io::{self, Read, Write},
+    io::{self, Read},
     os::unix::fs::PermissionsExt,
 };
 
-use flate2::read::DeflateDecoder;
+use flate2::{CrcWriter, read::DeflateDecoder};
 
 use super::{
     form::{decompressed, is_zip},
@@ -129,39 +129,25 @@ impl Stage {
                 continue;
             }
             let mode = if entry.mode == 0 { 0o644 } else { entry.mode };
-            let mut out =
-                CrcWriter { file: self.create(&path, archive, mode)?, sum: crc32fast::Hasher::new() };
+            let mut out = CrcWriter::new(self.create(&path, archive, mode)?);
             let size = budget.copy(&mut content, &mut out)?;
-            if size != entry.size || out.sum.finalize() != entry.sum {
+            if size != entry.size || out.crc().sum() != entry.sum {
                 return Err(format!("the content of `{}` is damaged", names::shown(&path)).into());
             }
-            out.file.set_permissions(Permissions::from_mode(masked(mode)))?;
+            out.get_ref().set_permissions(Permissions::from_mode(masked(mode)))?;
         }
         Ok(())
     }
 }
 
-/// Writes to a file and computes the CRC-32 of the bytes.
-struct CrcWriter {
-    file: File,
-    sum: crc32fast::Hasher,
-}
-
-impl Write for CrcWriter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.file.write(bytes)?;
-        self.sum.update(&bytes[..count]);
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::{fs, io::Seek as _, os::unix::fs::MetadataExt};
+    use std::{
+        collections::BTreeMap,
+        fs,
+        io::{Seek as _, Write as _},
+        os::unix::fs::MetadataExt,
+    };
 
     use super::{
         super::{
@@ -174,7 +160,7 @@ mod tests {
     fn unpack(
         archives: &[Vec<u8>],
         members: &Members,
-    ) -> Result<(tempfile::TempDir, Vec<Member>), FetchError> {
+    ) -> Result<(tempfile::TempDir, BTreeMap<String, Member>), FetchError> {
         let dir = tempfile::tempdir().unwrap();
         let mut stage = Stage::open(dir.path(), None);
         for (number, archive) in archives.iter().enumerate() {
@@ -297,7 +283,7 @@ mod tests {
         let mode = |path: &str| fs::symlink_metadata(dir.path().join(path)).unwrap().mode() & 0o7777;
         assert_eq!([mode("abs"), mode("d/run"), mode("ro")], [0o644, 0o755, 0o600]);
         assert_eq!(fs::read_to_string(dir.path().join("d/l")).unwrap(), "x");
-        let paths: Vec<_> = members.iter().map(|member| member.path.as_str()).collect();
+        let paths: Vec<_> = members.keys().map(String::as_str).collect();
         assert_eq!(paths, ["abs", "d", "d/l", "d/run", "h", "ro"]);
     }
 
@@ -320,12 +306,8 @@ mod tests {
             file("models/.wh.e", ""),
         ]);
         let (dir, members) = unpack(&[first, second], &image).unwrap();
-        let paths: Vec<_> = members
-            .iter()
-            .filter(|member| member.kind != EntryKind::Folder)
-            .map(|member| &member.path)
-            .collect();
-        assert_eq!(paths, ["a", "d/y"]);
+        let files = members.iter().filter(|(_, member)| member.kind != EntryKind::Folder);
+        assert_eq!(files.map(|(path, _)| path).collect::<Vec<_>>(), ["a", "d/y"]);
         assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "2");
     }
 

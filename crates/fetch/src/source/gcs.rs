@@ -175,17 +175,12 @@ impl Object {
 
 #[async_trait]
 impl Source for Gcs {
-    fn protocol(&self) -> Protocol {
-        Protocol::Gcs
-    }
-
     fn resource(&self) -> &str {
         &self.bucket
     }
 
     async fn list(&self, filter: &Filter) -> Result<Listing, FetchError> {
-        let objects = self.objects(filter).await;
-        let files = objects.map_err(|failure| failure.into_error(Protocol::Gcs, &self.bucket))?;
+        let files = self.objects(filter).await.map_err(|failure| self.error(failure))?;
         Ok(Listing { revision: None, files }.unpacking_a_single_archive())
     }
 
@@ -201,5 +196,9 @@ impl Source for Gcs {
         let mut request = self.request(&path).await?;
         range.add_to(&mut request.headers);
         FileResponse::of(self.client.send(request).await?, range)
+    }
+
+    fn error(&self, failure: Failure) -> FetchError {
+        failure.into_error(Protocol::Gcs, &self.bucket)
     }
 }

@@ -177,10 +177,6 @@ impl Hub {
 
 #[async_trait]
 impl Source for Hub {
-    fn protocol(&self) -> Protocol {
-        Protocol::HuggingFace
-    }
-
     fn resource(&self) -> &str {
         &self.repository
     }

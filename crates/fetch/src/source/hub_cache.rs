@@ -22,11 +22,8 @@ pub(super) struct HubCache {
 
 /// Returns the folder of the hub's client: `HF_HOME`, or its default.
 pub(super) fn home(settings: &Settings) -> Option<PathBuf> {
-    let cache = settings.get("XDG_CACHE_HOME").map(PathBuf::from);
-    settings
-        .get("HF_HOME")
-        .map(PathBuf::from)
-        .or_else(|| Some(cache.or_else(|| Some(settings.home()?.join(".cache")))?.join("huggingface")))
+    let set = settings.get("HF_HOME").map(PathBuf::from);
+    set.or_else(|| Some(settings.cache_home()?.join("huggingface")))
 }
 
 // === impl HubCache ===

@@ -263,10 +263,6 @@ impl Oci {
 
 #[async_trait]
 impl Source for Oci {
-    fn protocol(&self) -> Protocol {
-        Protocol::Oci
-    }
-
     fn resource(&self) -> &str {
         &self.shown
     }
@@ -282,6 +278,10 @@ impl Source for Oci {
         let prepare = |request: &mut Request| range.add_to(&mut request.headers);
         let answer = self.ask(&format!("blobs/{}", file.locator), &prepare).await?;
         FileResponse::of(answer, range)
+    }
+
+    fn error(&self, failure: Failure) -> FetchError {
+        failure.into_error(Protocol::Oci, &self.shown)
     }
 }
 

@@ -320,10 +320,6 @@ fn remote(path: String, object: Object) -> RemoteFile {
 
 #[async_trait]
 impl Source for S3 {
-    fn protocol(&self) -> Protocol {
-        Protocol::S3
-    }
-
     fn resource(&self) -> &str {
         &self.bucket
     }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use reqwest::Url;
 use serde::Deserialize;
 
-use super::s3_list::value_of;
+use super::s3_list::assumed_keys;
 use crate::{
     FetchError, encode,
     error::Protocol,
@@ -41,7 +41,7 @@ const MAX_RESPONSE: usize = 64 << 10;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct KeysResponse {
+pub(super) struct KeysResponse {
     access_key_id: String,
     secret_access_key: String,
     #[serde(alias = "SessionToken")]
@@ -145,18 +145,9 @@ impl Credentials {
         );
         let request = Request::form(url(&format!("{endpoint}/"))?, body);
         let document = self.client(5)?.document(&request, MAX_RESPONSE).await?;
-        let text = String::from_utf8_lossy(&document.body);
-        let value = |name: &str| {
-            let path =
-                ["AssumeRoleWithWebIdentityResponse", "AssumeRoleWithWebIdentityResult", "Credentials", name];
-            value_of(&text, &path).ok_or_else(|| Failure::last(format!("the answer has no {name}")))
-        };
-        Ok(Keys {
-            id: value("AccessKeyId")?,
-            secret: value("SecretAccessKey")?,
-            token: Some(value("SessionToken")?),
-            expires: value("Expiration")?.parse().ok(),
-        })
+        let keys = assumed_keys(&document.body);
+        keys.map(Into::into)
+            .map_err(|why| Failure::last(format!("cannot read the response with the keys: {why}")))
     }
 
     /// Returns the keys of the profile `AWS_PROFILE` in the shared file.

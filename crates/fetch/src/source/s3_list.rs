@@ -1,13 +1,54 @@
-//! The XML of S3: pages of a listing, and error codes.
+//! The XML of S3: pages of a listing, error codes, and the keys of STS.
 
-use quick_xml::{Reader, escape::resolve_predefined_entity, events::Event};
+use serde::Deserialize;
+
+use super::s3_credentials::KeysResponse;
+
+/// A document, by the name of its root element. Namespaces are ignored.
+#[derive(Deserialize)]
+enum Document {
+    ListBucketResult(ListBucketResult),
+    Error(ErrorResponse),
+    AssumeRoleWithWebIdentityResponse(AssumeRoleResponse),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct ListBucketResult {
+    #[serde(default)]
+    contents: Vec<Object>,
+    is_truncated: Option<String>,
+    encoding_type: Option<String>,
+    next_continuation_token: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct ErrorResponse {
+    code: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct AssumeRoleResponse {
+    #[serde(rename = "AssumeRoleWithWebIdentityResult")]
+    result: AssumeRoleResult,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct AssumeRoleResult {
+    credentials: KeysResponse,
+}
 
 /// An object in a bucket.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
 pub struct Object {
     /// Its key.
     pub key: String,
     /// Its ETag, without quotes.
+    #[serde(rename = "ETag")]
     pub etag: String,
     /// Size in bytes.
     pub size: u64,
@@ -22,119 +63,47 @@ pub struct Page {
     pub next: Option<String>,
 }
 
-/// The deepest nesting of elements.
-const MAX_DEPTH: usize = 8;
-
 // === impl Page ===
 
 impl Page {
     /// Reads the response to a `ListObjectsV2` request with `encoding-type=url`.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
-        let mut page = Self::default();
-        let (mut truncated, mut encoded, mut token) = (false, false, None);
-        let mut object: Option<Object> = None;
-        let mut is_list = false;
-        leaves(text, |path, value| {
-            match path {
-                ["ListBucketResult", ..] => is_list = true,
-                _ => return Ok(()),
-            }
-            match (&path[1..], value) {
-                (["IsTruncated"], Some(value)) => truncated = value == "true",
-                (["EncodingType"], Some(value)) => encoded = value == "url",
-                (["NextContinuationToken"], Some(value)) => token = Some(value.to_owned()),
-                (["Contents", "Key"], Some(value)) => {
-                    value.clone_into(&mut object.get_or_insert_default().key);
-                }
-                (["Contents", "ETag"], Some(value)) => {
-                    value.trim_matches('"').clone_into(&mut object.get_or_insert_default().etag);
-                }
-                (["Contents", "Size"], Some(value)) => {
-                    let size = value.parse().map_err(|_| format!("`{value}` is not a size"))?;
-                    object.get_or_insert_default().size = size;
-                }
-                // The end of an object.
-                (["Contents"], None) => page.objects.extend(object.take()),
-                _ => {}
-            }
-            Ok(())
-        })?;
-        if !is_list {
+        let Document::ListBucketResult(list) = read(text)? else {
             return Err("it is not a list of objects".into());
-        }
-        if encoded {
-            for object in &mut page.objects {
+        };
+        let is_encoded = list.encoding_type.as_deref() == Some("url");
+        let mut objects = list.contents;
+        for object in &mut objects {
+            object.etag = object.etag.trim_matches('"').to_owned();
+            if is_encoded {
                 let key = object.key.replace('+', " ");
-                object.key = percent_encoding::percent_decode_str(&key)
-                    .decode_utf8()
-                    .map_err(|_| "a key is not UTF-8".to_owned())?
-                    .into_owned();
+                let decoded = percent_encoding::percent_decode_str(&key).decode_utf8();
+                object.key = decoded.map_err(|_| "a key is not UTF-8".to_owned())?.into_owned();
             }
         }
-        page.next = token.filter(|_| truncated);
-        Ok(page)
+        let next = list.next_continuation_token.filter(|_| list.is_truncated.as_deref() == Some("true"));
+        Ok(Self { objects, next })
     }
 }
 
 /// Returns the `Code` of an error document.
 pub(super) fn error_code(text: &str) -> Option<String> {
-    value_of(text, &["Error", "Code"])
-}
-
-/// Returns the first text at a path of elements. Namespaces are ignored.
-pub(super) fn value_of(text: &str, wanted: &[&str]) -> Option<String> {
-    let mut found = None;
-    let result = leaves(text.as_bytes(), |path, value| {
-        if path == wanted && found.is_none() {
-            found = value.map(str::to_owned);
-        }
-        Ok(())
-    });
-    result.ok().and(found)
-}
-
-/// Calls `leaf` for each text with the names of the elements around it, and without a text at the end of each element.
-fn leaves(
-    text: &[u8],
-    mut leaf: impl FnMut(&[&str], Option<&str>) -> Result<(), String>,
-) -> Result<(), String> {
-    let mut reader = Reader::from_reader(text);
-    let mut path: Vec<String> = Vec::new();
-    let mut content = String::new();
-    let unreadable = |error: &dyn std::fmt::Display| format!("it is not valid XML: {error}");
-    loop {
-        match reader.read_event().map_err(|error| unreadable(&error))? {
-            Event::Start(element) => {
-                if path.len() == MAX_DEPTH {
-                    return Err("it is nested too deeply".into());
-                }
-                path.push(element.local_name().as_ref().to_owned());
-                content.clear();
-            }
-            Event::Text(text) => content.push_str(&text.into_inner()),
-            Event::CData(text) => content.push_str(&text.into_inner()),
-            Event::GeneralRef(reference) => {
-                let character = reference.resolve_char_ref().map_err(|error| unreadable(&error))?;
-                match (character, resolve_predefined_entity(&reference.into_inner())) {
-                    (Some(character), _) => content.push(character),
-                    (None, Some(text)) => content.push_str(text),
-                    (None, None) => return Err("it has an unknown entity".into()),
-                }
-            }
-            Event::End(_) => {
-                let names: Vec<&str> = path.iter().map(String::as_str).collect();
-                if !content.trim().is_empty() {
-                    leaf(&names, Some(content.trim()))?;
-                }
-                leaf(&names, None)?;
-                path.pop();
-                content.clear();
-            }
-            Event::Eof if path.is_empty() => return Ok(()),
-            Event::Eof => return Err("it ends early".into()),
-            _ => {}
-        }
+    match read(text.as_bytes()) {
+        Ok(Document::Error(error)) => Some(error.code),
+        _ => None,
     }
+}
+
+/// Returns the keys in the response of STS.
+pub(super) fn assumed_keys(text: &[u8]) -> Result<KeysResponse, String> {
+    match read(text)? {
+        Document::AssumeRoleWithWebIdentityResponse(response) => Ok(response.result.credentials),
+        _ => Err("it has no keys".into()),
+    }
+}
+
+fn read(text: &[u8]) -> Result<Document, String> {
+    quick_xml::de::from_reader(text).map_err(|error| format!("it is not the expected XML: {error}"))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! AWS Signature Version 4, for requests without a body.
 
+use data_encoding::HEXLOWER;
 use http::{HeaderMap, HeaderName};
 use jiff::{Timestamp, tz::TimeZone};
 use reqwest::Url;
@@ -7,7 +8,7 @@ use ring::hmac;
 
 use super::s3_credentials::Keys;
 use crate::{
-    digest::{Algorithm, Digest, hex},
+    digest::{Algorithm, Digest},
     failure::Failure,
     http::ascii,
 };
@@ -55,7 +56,7 @@ pub(super) fn sign(
     for part in [region, "s3", "aws4_request"] {
         key = mac(key.as_ref(), part);
     }
-    let signature = hex(mac(key.as_ref(), &text).as_ref());
+    let signature = HEXLOWER.encode(mac(key.as_ref(), &text).as_ref());
     let mut value = ascii(&format!(
         "AWS4-HMAC-SHA256 Credential={}/{scope}, SignedHeaders={names}, Signature={signature}",
         keys.id

@@ -94,10 +94,6 @@ fn headers(url: &Url, settings: &Settings) -> Result<Vec<(HeaderName, String)>, 
 
 #[async_trait]
 impl Source for Web {
-    fn protocol(&self) -> Protocol {
-        Protocol::Http
-    }
-
     fn resource(&self) -> &str {
         &self.shown
     }

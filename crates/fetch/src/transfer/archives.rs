@@ -53,7 +53,7 @@ impl Transfer {
         wanted: &[RemoteFile],
         mut fetched: Vec<(RemoteFile, String)>,
         revision: Option<&Arc<str>>,
-    ) -> Result<BTreeSet<Arc<str>>, FetchError> {
+    ) -> Result<BTreeSet<String>, FetchError> {
         if fetched.is_empty() {
             let archives = wanted.iter().filter(|file| file.placement != Placement::File);
             let names: BTreeSet<&str> = archives.map(|file| &*file.locator).collect();
@@ -89,23 +89,23 @@ impl Transfer {
         }
         let paths: Vec<&str> = members
             .iter()
-            .filter(|member| member.kind != EntryKind::Folder)
-            .map(|member| member.path.as_str())
+            .filter(|(_, member)| member.kind != EntryKind::Folder)
+            .map(|(path, _)| path.as_str())
             .collect();
         names::check_all(&paths, |path| (*path, *path))?;
         let files: BTreeSet<&str> =
             wanted.iter().filter(|file| file.placement == Placement::File).map(|file| &*file.path).collect();
         let mut paths = BTreeSet::new();
-        for member in &members {
-            if files.contains(member.path.as_str()) {
+        for (path, member) in &members {
+            if files.contains(path.as_str()) {
                 return Err(FetchError::Name {
-                    name: names::shown(&member.path),
+                    name: names::shown(path),
                     why: "both an archive and the source have a file with this name".into(),
                 });
             }
-            let moved = self.place(&at, member, &fetched, revision);
-            moved.map_err(FetchError::file("write", self.target.path().join(&member.path)))?;
-            paths.insert(member.path.as_str().into());
+            let moved = self.place(&at, path, member, &fetched, revision);
+            moved.map_err(FetchError::file("write", self.target.path().join(path)))?;
+            paths.insert(path.clone());
         }
         let ended = || -> io::Result<()> {
             for (_, private) in &fetched {
@@ -120,26 +120,27 @@ impl Transfer {
     fn place(
         &self,
         staging: &std::path::Path,
+        path: &str,
         member: &archive::Member,
         fetched: &[(RemoteFile, String)],
         revision: Option<&Arc<str>>,
     ) -> io::Result<()> {
         if member.kind == EntryKind::Folder {
-            return self.target.make_folder(&member.path);
+            return self.target.make_folder(path);
         }
-        let stat = self.target.take(&staging.join(&member.path), &member.path)?;
+        let stat = self.target.take(&staging.join(path), path)?;
         if member.kind == EntryKind::Link {
             return Ok(());
         }
         let archive = fetched.iter().find(|(file, _)| *file.locator == *member.archive);
         let done = FileRecord {
-            path: member.path.as_str().into(),
+            path: path.to_owned(),
             size: stat.size,
             modified: stat.modified,
-            identity: archive.and_then(|(file, _)| file.identity()),
+            identity: archive.and_then(|(file, _)| file.identity()).map(|identity| identity.to_string()),
             digest: None,
-            revision: revision.cloned(),
-            archive: Some(member.archive.as_str().into()),
+            revision: revision.map(ToString::to_string),
+            archive: Some(member.archive.clone()),
         };
         self.ledger.append(&Record::Done(&done))
     }

@@ -6,7 +6,7 @@ mod archives;
 use std::{
     collections::BTreeSet,
     fs::File,
-    io::{self, Read},
+    io,
     sync::{Arc, OnceLock, atomic::Ordering::Relaxed},
 };
 
@@ -14,7 +14,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::{
     FetchError,
-    blocking::blocking,
+    blocking::{blocking, read_range},
     connections::Connections,
     digest::{Digest, Hasher},
     file::FileDownload,
@@ -191,7 +191,7 @@ impl Transfer {
     }
 
     pub(super) fn is_same(&self, file: &RemoteFile, revision: Option<&str>, done: &FileRecord) -> bool {
-        let identity = done.identity.is_some() && file.identity() == done.identity;
+        let identity = done.identity.is_some() && file.identity().as_deref() == done.identity.as_deref();
         let revision = revision.is_some() && revision == done.revision.as_deref();
         let stat = self.target.stat(&done.path);
         (identity || (revision && !file.described))
@@ -254,17 +254,17 @@ impl Transfer {
         let Some(stat) = self.target.stat(&file.path).filter(|stat| stat.size == size) else {
             return Ok(false);
         };
-        let hashed = self.target.read(&file.path).and_then(|mut found| hash(&mut found, digest, size));
+        let hashed = self.target.read(&file.path).and_then(|found| hash(&found, digest, size));
         if !hashed.is_ok_and(|hashed| hashed == *digest) {
             return Ok(false);
         }
         let done = FileRecord {
-            path: file.path.clone(),
+            path: file.path.to_string(),
             size,
             modified: stat.modified,
-            identity: file.identity(),
+            identity: file.identity().map(|identity| identity.to_string()),
             digest: Some(*digest),
-            revision: revision.cloned(),
+            revision: revision.map(ToString::to_string),
             archive: None,
         };
         let written = self.ledger.append(&Record::Done(&done));
@@ -306,7 +306,7 @@ impl Transfer {
 
     /// Removes files that an earlier download made and the source no longer has. Other files stay. `wanted` is sorted by
     /// path.
-    fn remove_gone(&self, wanted: &[RemoteFile], unpacked: &BTreeSet<Arc<str>>) -> Result<(), FetchError> {
+    fn remove_gone(&self, wanted: &[RemoteFile], unpacked: &BTreeSet<String>) -> Result<(), FetchError> {
         let is_wanted = |path: &str| wanted.binary_search_by(|file| (*file.path).cmp(path)).is_ok();
         self.ledger.for_each_complete(|done| {
             if is_wanted(&done.path) || unpacked.contains(&done.path) {
@@ -359,19 +359,14 @@ impl Transfer {
 
     fn is_verified(&self, done: &FileRecord) -> bool {
         let Some(digest) = done.digest else { return false };
-        let hashed = self.target.read(&done.path).and_then(|mut file| hash(&mut file, &digest, done.size));
+        let hashed = self.target.read(&done.path).and_then(|file| hash(&file, &digest, done.size));
         hashed.is_ok_and(|hashed| hashed == digest)
     }
 }
 
 /// Computes the digest of a file that should have this size.
-fn hash(file: &mut File, like: &Digest, size: u64) -> io::Result<Digest> {
+fn hash(file: &File, like: &Digest, size: u64) -> io::Result<Digest> {
     let mut hasher = Hasher::same_kind(like, size);
-    let mut buffer = vec![0; 256 << 10];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hasher.finish()),
-            count => hasher.update(&buffer[..count]),
-        }
-    }
+    read_range(file, 0..u64::MAX, &mut vec![0; 256 << 10], |bytes| hasher.update(bytes))?;
+    Ok(hasher.finish())
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use sha2::{Digest as _, Sha256};
 
@@ -51,32 +52,13 @@ pub(crate) fn hash_keys(secret: &mut Secret) {
         }
         hashes.push(b'\n');
         if KEY_BYTES.contains(&key.len()) && key.iter().all(u8::is_ascii_graphic) {
-            hashes.extend(hex(&digest(key)).into_bytes());
+            hashes.extend(HEXLOWER.encode(&digest(key)).into_bytes());
         } else {
             // Not a hash, so that reading it says which key is wrong.
             hashes.push(b'-');
         }
     }
     data.insert(SHA256.to_owned(), ByteString(hashes));
-}
-
-fn hex(digest: &Digest) -> String {
-    use std::fmt::Write as _;
-    digest.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-fn unhex(text: &str) -> Option<Digest> {
-    let mut digest = Digest::default();
-    if text.len() != 2 * digest.len() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    for (byte, pair) in digest.iter_mut().zip(text.as_bytes().chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    Some(digest)
 }
 
 // === impl KeySpec ===
@@ -93,7 +75,11 @@ impl KeySpec {
             match name.as_str() {
                 SHA256 => {
                     for (index, line) in lines().enumerate() {
-                        let digest = unhex(line).ok_or_else(|| {
+                        let digest = HEXLOWER_PERMISSIVE
+                            .decode(line.as_bytes())
+                            .ok()
+                            .and_then(|digest| Digest::try_from(digest).ok());
+                        let digest = digest.ok_or_else(|| {
                             format!(
                                 "key {} must have {} to {} visible ASCII characters, or 64 hexadecimal digits in `sha256`",
                                 index + 1,
@@ -137,7 +123,7 @@ impl KeySpec {
 
     /// Returns the entries of a Secret that [`Self::parse`] reads as this one.
     pub(super) fn entries(&self) -> BTreeMap<String, String> {
-        let digests: Vec<_> = self.digests.iter().map(hex).collect();
+        let digests: Vec<_> = self.digests.iter().map(|digest| HEXLOWER.encode(digest)).collect();
         let models: Vec<&str> = self.models.iter().map(String::as_str).collect();
         let limits = self.limits.entries().map(|(name, limit)| (name, limit.to_string()));
         let texts = [(SHA256, digests.join(",")), (MODELS, models.join(","))].into_iter().chain(limits);
@@ -168,7 +154,10 @@ mod tests {
         assert_eq!(spec.digests, [digest(key.as_bytes())]);
         assert_eq!(spec.models, BTreeSet::from(["a/b".to_owned(), "c".to_owned()]));
         assert_eq!(spec.limits, KeyLimits { tokens_per_day: Some(7), ..KeyLimits::default() });
-        assert_eq!(parse(&[("sha256", &hex(&digest(key.as_bytes())))]).unwrap().digests, spec.digests);
+        assert_eq!(
+            parse(&[("sha256", &HEXLOWER.encode(&digest(key.as_bytes())))]).unwrap().digests,
+            spec.digests
+        );
     }
 
     #[test]

@@ -24,6 +24,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, header, request::Pa
 use hyper::body::Incoming;
 use longboat_accept::{Budget, Guard};
 use longboat_epp::host::LocalPickers;
+use longboat_metrics::OPENMETRICS;
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -47,7 +48,7 @@ pub(crate) use self::{
     event_stream::end_with_error_event,
 };
 use crate::{
-    metrics::{Metrics, OPENMETRICS},
+    metrics::Metrics,
     route::{Backend, Filters, Misdirection, RouteMatch},
     series::Series,
     tables::{SharedTables, Tables},

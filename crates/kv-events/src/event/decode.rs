@@ -1,6 +1,6 @@
 //! Reads payloads of engines. They are outside bytes, so what they may hold is limited.
 
-use super::{Batch, BatchError, Event, ExtraKey, Stored};
+use super::{Batch, BatchError, Event, ExtraKey, GPU, Stored};
 use crate::msgpack::{Kind, MsgpackError, Reader};
 
 /// The most blocks in one payload. It is more than any engine sends at once, and limits the memory for a payload.
@@ -118,9 +118,6 @@ fn event(reader: &mut Reader<'_>, room: &mut DecodeBudget) -> Result<Option<Even
         }
     }
 }
-
-/// The medium if the engine does not name one.
-const GPU: &str = "gpu";
 
 fn stored(reader: &mut Reader<'_>, room: &mut DecodeBudget) -> Result<Event, BatchError> {
     const NAMES: [&str; 8] = [

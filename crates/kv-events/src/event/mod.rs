@@ -7,6 +7,9 @@ mod tests;
 
 use crate::msgpack::MsgpackError;
 
+/// The medium on which engines first store a prompt, and that of events that name none.
+pub const GPU: &str = "gpu";
+
 /// A payload: events in their order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Batch {

@@ -16,7 +16,7 @@ use ahash::AHashMap;
 use tiers::Tiers;
 
 use crate::{
-    event::{Event, Stored},
+    event::{Event, GPU, Stored},
     expected::ExpectedBlocks,
     keys::{BlockKey, Chain},
 };
@@ -71,8 +71,6 @@ const MAX_PARTS: usize = 64;
 /// The most hashes under which an endpoint holds the same block, over all tiers. Engines have one for each tier, and some have one
 /// for each continuation; the newest are kept.
 const MAX_HASHES: usize = 64;
-/// The tier on which engines first store a prompt.
-const GPU: &str = "gpu";
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone)]

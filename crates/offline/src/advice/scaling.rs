@@ -1,7 +1,7 @@
 //! Triggers that KEDA cannot evaluate.
 
 use longboat_api::v1alpha2::{LLMInferenceServiceSpec, WorkloadSpec};
-use longboat_autoscale::{TRIGGER_TYPES, trigger_mistakes};
+use longboat_autoscale::{trigger_mistakes, trigger_types};
 use longboat_compose::Platform;
 use longboat_manifest::nearest;
 use longboat_plan::missing_prometheus;
@@ -29,7 +29,7 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     for (path, half) in halves(spec) {
         let keda = half.scaling.as_ref().and_then(|scaling| scaling.keda.as_ref());
         for (at, trigger) in keda.and_then(|keda| keda.triggers.as_ref()).into_iter().flatten().enumerate() {
-            let hint = nearest(TRIGGER_TYPES.iter().copied(), &trigger.type_);
+            let hint = nearest(trigger_types(), &trigger.type_);
             all.extend(trigger_mistakes(trigger).into_iter().map(|mistake| Advice {
                 path: format!("{path}.scaling.keda.triggers[{at}].{}", mistake.field),
                 // A later release of KEDA may have more types.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     Call, Handover, Job, Message, Model, Part, Refusal, Role, fields,
-    job::{self, Conversation, conversation_job, known_model, unsupported},
+    job::{self, known_model, unsupported},
     layout::LayoutOptions,
     messages::Reader,
     sampling, shape, tools,
@@ -128,24 +128,37 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &mut Fields) -> Result<Job, R
         (Some(_), Some(_)) => return Err(shape::several()),
         (shape, other) => shape.or(other),
     };
-    let conversation = Conversation {
-        messages,
-        items: reader.items(),
-        tools: tools::choose(known_tools.clone(), fields.tool_choice.as_ref(), fields.parallel_tool_calls)?,
-        known_tools,
-        layout_options: LayoutOptions {
-            reasoning_effort: fields.reasoning.as_ref().map(|reasoning| &reasoning["effort"]),
-            ..LayoutOptions::default()
-        },
-        sampling: sampling::read(&as_chat)?,
-        copies: 1,
-        limit: job::limit(model.card(), &as_chat, "max_output_tokens")?,
-        shape,
-        part: Part::Whole,
-        handover: Handover::default(),
-        adapter: None,
+    let (shape, shape_field) = shape.unzip();
+    let items = reader.items();
+    let tools = tools::choose(known_tools.clone(), fields.tool_choice.as_ref(), fields.parallel_tool_calls)?;
+    let layout_options = LayoutOptions {
+        reasoning_effort: fields.reasoning.as_ref().map(|reasoning| &reasoning["effort"]),
+        ..LayoutOptions::default()
     };
-    conversation_job(model, name, conversation)
+    let sampling = sampling::read(&as_chat)?;
+    let (limit, part) = (job::limit(model.card(), &as_chat, "max_output_tokens")?, Part::Whole);
+    Ok(Job {
+        follows_a_tool: job::ends_with_tool(&messages),
+        prompts: vec![job::conversation_prompt(
+            model.as_ref(),
+            messages,
+            &known_tools,
+            &layout_options,
+            &items,
+            limit,
+            part,
+        )?],
+        model: name,
+        adapter: None,
+        copies: 1,
+        sampling,
+        shape,
+        shape_field: shape_field.unwrap_or_default(),
+        tools,
+        items,
+        part,
+        handover: Handover::default(),
+    })
 }
 
 /// Returns the error for a response that is not stored.

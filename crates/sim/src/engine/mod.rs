@@ -102,7 +102,7 @@ impl Engine {
         let arrived = Instant::now();
         // Joined before the first `await`, so that requests that arrive together count each other, and the queue keeps its
         // limit.
-        let waiting = WaitingGuard::join(self)?;
+        let waiting = self.join_queue()?;
         let hashes = self.hashes(prompt);
         let stored = self.stored(&hashes, caches.storage).await;
         // The semaphore is never closed.
@@ -136,6 +136,14 @@ impl Engine {
             is_decoding: AtomicBool::new(false),
             _slot: slot,
         })
+    }
+
+    /// Counts a request as waiting, unless the queue is full.
+    fn join_queue(&self) -> Result<Count<'_>, Refusal> {
+        // A free slot is room too: a request that runs at once also passes through here.
+        let room = self.args.parameters.max_waiting.saturating_add(self.slots.available_permits());
+        let (before, waiting) = Count::add(&self.waiting, 1);
+        if before >= room { Err(queue_full()) } else { Ok(waiting) }
     }
 
     /// Takes the blocks of a prompt, and publishes how the cache changes. Returns `None` if there is too little space.
@@ -197,26 +205,6 @@ fn queue_full() -> Refusal {
     Refusal::overloaded("The waiting queue is full; try again later.")
 }
 
-struct WaitingGuard<'a>(&'a AtomicUsize);
-
-// === impl WaitingGuard ===
-
-impl<'a> WaitingGuard<'a> {
-    fn join(engine: &'a Engine) -> Result<Self, Refusal> {
-        // A free slot is room too: a request that runs at once also passes through here.
-        let room = engine.args.parameters.max_waiting.saturating_add(engine.slots.available_permits());
-        // The guard exists before the count is raised: for a refusal, dropping it lowers the count again.
-        let joined = Self(&engine.waiting);
-        if engine.waiting.fetch_add(1, Ordering::Relaxed) >= room { Err(queue_full()) } else { Ok(joined) }
-    }
-}
-
-impl Drop for WaitingGuard<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 // === impl RunningRequest ===
 
 impl RunningRequest {
@@ -263,7 +251,7 @@ impl RunningRequest {
         while left > 0 {
             let batch = engine.batch();
             let chunk = engine.args.parameters.timing.chunk(batch, left);
-            let _visible = Count::add(&engine.chunk_tokens, chunk);
+            let (_, _visible) = Count::add(&engine.chunk_tokens, chunk);
             self.sleep(engine.args.parameters.timing.step(batch, chunk)).await;
             left -= chunk;
             *end = *self.due.lock();
@@ -322,9 +310,9 @@ impl RunningRequest {
 struct Count<'a>(&'a AtomicUsize, usize);
 
 impl<'a> Count<'a> {
-    fn add(counter: &'a AtomicUsize, count: usize) -> Self {
-        counter.fetch_add(count, Ordering::Relaxed);
-        Self(counter, count)
+    /// Also returns what the counter was before.
+    fn add(counter: &'a AtomicUsize, count: usize) -> (usize, Self) {
+        (counter.fetch_add(count, Ordering::Relaxed), Self(counter, count))
     }
 }
 

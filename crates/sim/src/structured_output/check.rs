@@ -44,6 +44,14 @@ pub(super) fn resolve<'a>(root: &'a Value, reference: &str) -> Result<&'a Value,
     root.pointer(pointer).ok_or_else(|| format!("the target of the reference `{shown}` does not exist"))
 }
 
+/// Returns the schemas of the first items of an array, and that of the others. Older schemas list the first items under `items`.
+pub(super) fn item_schemas(fields: &Map<String, Value>) -> (&[Value], Option<&Value>) {
+    let listed = fields.get("items").filter(|items| items.is_array());
+    let first = fields.get("prefixItems").or(listed).and_then(Value::as_array);
+    let rest = fields.get(if listed.is_some() { "additionalItems" } else { "items" });
+    (first.map(Vec::as_slice).unwrap_or_default(), rest)
+}
+
 struct Checker<'a> {
     root: &'a Value,
     budget: Budget,
@@ -102,10 +110,7 @@ impl Checker<'_> {
         if fields.get("uniqueItems") == Some(&Value::Bool(true)) && items.iter().enumerate().any(is_twice) {
             return Ok(false);
         }
-        let listed = fields.get("items").filter(|items| items.is_array());
-        let first = fields.get("prefixItems").or(listed).and_then(Value::as_array);
-        let first = first.map(Vec::as_slice).unwrap_or_default();
-        let rest = if listed.is_some() { fields.get("additionalItems") } else { fields.get("items") };
+        let (first, rest) = item_schemas(fields);
         for (index, item) in items.iter().enumerate() {
             if let Some(schema) = first.get(index).or(rest)
                 && !self.fits(schema, item, depth + 1)?

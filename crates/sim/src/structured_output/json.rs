@@ -287,14 +287,7 @@ impl JsonGenerator<'_, '_> {
     fn array(&mut self, fields: &Map<String, Value>, depth: usize) -> Result<Value, String> {
         let least = size(fields, "minItems")?.unwrap_or(0);
         let most = size(fields, "maxItems")?.unwrap_or(usize::MAX);
-        // Older schemas list the first items under `items`.
-        let first =
-            fields.get("prefixItems").or_else(|| fields.get("items").filter(|items| items.is_array()));
-        let first = first.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let rest = match fields.get("items") {
-            Some(Value::Array(_)) => fields.get("additionalItems"),
-            other => other,
-        };
+        let (first, rest) = check::item_schemas(fields);
         let mut items: Vec<Value> = Vec::new();
         for schema in first.iter().take(most) {
             items.push(self.value(schema, depth + 1)?);
@@ -378,14 +371,9 @@ fn before(high: f64, step: f64) -> f64 {
 
 /// Returns the schema without a keyword, merged with the schema that the keyword stands for.
 fn beside(fields: &Map<String, Value>, keyword: &str, other: Value) -> Result<Value, String> {
-    let rest: Map<String, Value> = fields
-        .iter()
-        .filter(|(key, _)| *key != keyword)
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect();
     // Definitions are resolved from the root. Copying them at each reference would be expensive.
-    let rest: Map<String, Value> =
-        rest.into_iter().filter(|(key, _)| !matches!(key.as_str(), "$defs" | "definitions")).collect();
+    let rest = fields.iter().filter(|(key, _)| ![keyword, "$defs", "definitions"].contains(&key.as_str()));
+    let rest: Map<String, Value> = rest.map(|(key, value)| (key.clone(), value.clone())).collect();
     if rest.is_empty() { Ok(other) } else { merge::both(&Value::Object(rest), &other) }
 }
 

@@ -3,13 +3,10 @@
 use std::{cmp::Reverse, sync::Arc};
 
 use longboat_engine_model::{BlockHash, Engine, EnqueueError, Job, Output};
-use longboat_kv_events::{Event as BlockEvent, Stored};
+use longboat_kv_events::{Event as BlockEvent, GPU, Stored};
 
 use super::{Event, OpenRequest, World, nanos};
 use crate::{rejection::Refusal, sample::Outcome};
-
-/// The medium of blocks in KV cache events.
-const GPU: &str = "gpu";
 
 impl World<'_> {
     /// Gives a request to an engine: its prompt to a prefill endpoint, then the rest to the endpoint that decodes.

@@ -3,11 +3,8 @@
 use std::ops::Range;
 
 use longboat_engine_model::BlockHash;
-use longboat_kv_events::{Event, Stored};
+use longboat_kv_events::{Event, GPU, Stored};
 use longboat_serving::kv_events::Publisher;
-
-/// The medium of all blocks in KV cache events.
-const GPU: &str = "gpu";
 
 /// Publishes which blocks of a prompt were stored, with the block before them, and which blocks were removed.
 pub(super) fn publish(
@@ -31,3 +28,6 @@ pub(super) fn publish(
         events.publish(vec![Event::Removed { hashes: removed, medium: GPU.to_owned() }]);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -100,7 +100,7 @@ impl FollowedEngine {
             let (sequence, payload) = self.subscriber.message().await;
             let sequence = u64::from_be_bytes(sequence);
             if let Step::Replay(_) = self.follower.live(sequence) {
-                assert!(self.follower.caught_up(sequence));
+                assert!(self.follower.replayed(sequence));
             }
             for event in &Batch::decode(&payload).unwrap().events {
                 index.apply(holder, "model", event);
