@@ -2,8 +2,9 @@
 
 use std::{fs::File, io, ops::Range, os::unix::fs::FileExt};
 
-use crate::FetchError;
 use tokio::task::spawn_blocking;
+
+use crate::FetchError;
 
 /// Runs blocking disk work on a thread where it blocks no async task.
 pub(crate) async fn blocking<T: Send + 'static>(

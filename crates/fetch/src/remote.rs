@@ -40,6 +40,7 @@ pub(crate) trait Source: Send + Sync {
 
     /// Converts the failure of a file to an error.
     fn error(&self, failure: Failure) -> FetchError;
+
     /// Whether the network must not be used.
     fn is_offline(&self) -> bool {
         false

@@ -24,6 +24,7 @@ pub(crate) struct Stage {
     /// The members, by path.
     members: BTreeMap<String, Member>,
 }
+
 /// What a member is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EntryKind {
