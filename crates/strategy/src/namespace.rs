@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Strategy, metadata::NOT_DISTINCT, names::NameRule};
+use super::{Strategy, checks::NOT_DISTINCT, names::NameRule};
 use crate::Field;
 
 /// Namespaces.
