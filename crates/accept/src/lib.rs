@@ -32,6 +32,9 @@ pub use threads::ConnectionThreads;
 /// only.
 pub const POD_ADDRESS_VARIABLE: &str = "LONGBOAT_POD_IP";
 
+/// The variable with the secret that engines need to exchange KV caches. A local node gives it to all of its pods.
+pub const KV_TOKEN_VARIABLE: &str = "LONGBOAT_KV_TOKEN";
+
 /// The pause after a connection could not be accepted. The process is probably out of file descriptors until other
 /// connections end.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);

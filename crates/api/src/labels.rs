@@ -32,7 +32,7 @@ pub const LOCAL_MODEL: &str = "internal.serving.kserve.io/localmodel";
 pub const LOCAL_MODEL_NAMESPACE: &str = "internal.serving.kserve.io/localmodel-namespace";
 
 /// The name of a namespace, which the API server sets on each.
-pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+pub use longboat_key::names::NAMESPACE_NAME;
 /// Name of the Gateway that an implementation created an object for.
 pub const GATEWAY_NAME: &str = "gateway.networking.k8s.io/gateway-name";
 

@@ -1,5 +1,6 @@
 //! The objects that every server has from the start: the default namespaces.
 
+use longboat_key::names::NAMESPACE_NAME;
 use serde_json::json;
 
 use crate::{clock, state::State, store::Key};
@@ -24,7 +25,7 @@ pub(crate) fn fill(state: &State) {
                 "name": name,
                 "uid": uuid::Uuid::new_v4().to_string(),
                 "creationTimestamp": clock::now(),
-                "labels": {"kubernetes.io/metadata.name": name},
+                "labels": {NAMESPACE_NAME: name},
             },
             "spec": {"finalizers": ["kubernetes"]},
             "status": {"phase": "Active"},

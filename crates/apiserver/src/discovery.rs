@@ -226,7 +226,7 @@ fn kind_of(resource: &Resource, sub: &Subresource) -> String {
 /// Returns the hash by which clients notice a change of the storage version.
 fn storage_hash(resource: &Resource) -> String {
     let version = match resource.custom() {
-        Some(custom) => custom.stored.api_version.rsplit('/').next().unwrap_or_default().to_owned(),
+        Some(custom) => custom.stored.rsplit('/').next().unwrap_or_default().to_owned(),
         None => match (resource.group.as_str(), resource.plural.as_str()) {
             ("autoscaling", _) => "v2".to_owned(),
             _ => resource.version.clone(),

@@ -7,7 +7,7 @@ use longboat_schema::size;
 use serde_json::{Value, json};
 
 use crate::{
-    kinds::{Conversion, Custom, Origin, Resource, views},
+    kinds::{Custom, Origin, Resource, views},
     limits,
     state::State,
     status::ApiError,
@@ -165,9 +165,9 @@ pub(crate) async fn show(
 pub(crate) async fn to_storage(state: &State, resource: &Resource, value: Value) -> Result<Value, ApiError> {
     let stored = match &resource.origin {
         Origin::BuiltIn(_) => views::to_hub(resource, value),
-        Origin::Custom(custom) if value["apiVersion"] == custom.stored.api_version.as_str() => value,
+        Origin::Custom(custom) if value["apiVersion"] == custom.stored.as_str() => value,
         Origin::Custom(custom) => {
-            let target = custom.stored.api_version.clone();
+            let target = custom.stored.clone();
             let mut converted = convert_custom(state, resource, vec![value], &target).await?;
             converted.pop().ok_or_else(|| ApiError::internal("a conversion lost its object"))?
         }
@@ -185,8 +185,7 @@ fn show_built_in(resource: &Resource, stored: Arc<StoredObject>) -> RequestedObj
 }
 
 fn converts_by_webhook(state: &State, resource: &Resource) -> bool {
-    let conversion = resource.custom().map(|custom| &custom.conversion);
-    matches!(conversion, Some(Conversion::Webhook(_)))
+    resource.custom().is_some_and(|custom| custom.webhook.is_some())
         && state.registry.conversion_of(&resource.group).is_none()
 }
 
@@ -201,7 +200,7 @@ pub(crate) async fn convert_custom(
         return Ok(values);
     };
     let in_process = state.registry.conversion_of(&resource.group);
-    match (in_process, &custom.conversion) {
+    match (in_process, &custom.webhook) {
         (Some(convert), _) => {
             for value in values.iter_mut().filter(|value| value["apiVersion"] != target) {
                 convert(value, target).map_err(|why| {
@@ -209,12 +208,12 @@ pub(crate) async fn convert_custom(
                 })?;
             }
         }
-        (None, Conversion::None) => {
+        (None, None) => {
             for value in &mut values {
                 value["apiVersion"] = Value::from(target);
             }
         }
-        (None, Conversion::Webhook(config)) => {
+        (None, Some(config)) => {
             values = webhook::convert(state, config, values, target).await?;
         }
     }

@@ -8,7 +8,11 @@ use std::{
 use k8s_openapi::{Resource, api::autoscaling::v2::HorizontalPodAutoscaler};
 use longboat_api::{
     annotations::WAIT_AT_ZERO,
-    foreign::{inferencepool::InferencePool, reference::BackendObjectReference, scaledobject::ScaledObject},
+    foreign::{
+        inferencepool::InferencePool,
+        reference::BackendObjectReference,
+        scaledobject::{PAUSED, ScaledObject},
+    },
 };
 use longboat_key::{Key, Name, Namespace};
 
@@ -18,7 +22,7 @@ use crate::{
 };
 
 /// Annotations with which KEDA does not scale.
-const KEDA_PAUSED: [&str; 2] = ["autoscaling.keda.sh/paused", "autoscaling.keda.sh/paused-replicas"];
+const KEDA_PAUSED: [&str; 2] = [PAUSED, "autoscaling.keda.sh/paused-replicas"];
 
 type Labels = BTreeMap<String, String>;
 

@@ -13,50 +13,60 @@ pub struct Kind {
     pub namespaced: bool,
 }
 
+// === impl Kind ===
+
+impl Kind {
+    /// Creates a kind.
+    pub const fn new(
+        api_version: &'static str,
+        kind: &'static str,
+        plural: &'static str,
+        namespaced: bool,
+    ) -> Self {
+        Self { api_version, kind, plural, namespaced }
+    }
+}
+
 /// All kinds, in the order in which their objects are removed. The webhook configurations go first, so that API servers no
 /// longer call the webhooks when the controller goes. Configs and definitions go while the controller can still remove their
 /// finalizers. Its rights go last.
 pub const REMOVAL: [Kind; 21] = [
-    of(
+    Kind::new(
         "admissionregistration.k8s.io/v1",
         "MutatingWebhookConfiguration",
         "mutatingwebhookconfigurations",
         false,
     ),
-    of(
+    Kind::new(
         "admissionregistration.k8s.io/v1",
         "ValidatingWebhookConfiguration",
         "validatingwebhookconfigurations",
         false,
     ),
-    of("serving.kserve.io/v1alpha2", "LLMInferenceServiceConfig", "llminferenceserviceconfigs", true),
-    of("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", false),
-    of("gateway.networking.k8s.io/v1", "GatewayClass", "gatewayclasses", false),
-    of("apps/v1", "Deployment", "deployments", true),
-    of("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", true),
-    of("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", true),
-    of("monitoring.coreos.com/v1", "PrometheusRule", "prometheusrules", true),
-    of("monitoring.coreos.com/v1", "PodMonitor", "podmonitors", true),
-    of("monitoring.coreos.com/v1", "ServiceMonitor", "servicemonitors", true),
-    of("cert-manager.io/v1", "Certificate", "certificates", true),
-    of("cert-manager.io/v1", "Issuer", "issuers", true),
-    of("v1", "Service", "services", true),
-    of("v1", "ConfigMap", "configmaps", true),
-    of("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings", true),
-    of("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "clusterrolebindings", false),
-    of("rbac.authorization.k8s.io/v1", "Role", "roles", true),
-    of("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", false),
-    of("v1", "ServiceAccount", "serviceaccounts", true),
-    of("v1", "Namespace", "namespaces", false),
+    Kind::new("serving.kserve.io/v1alpha2", "LLMInferenceServiceConfig", "llminferenceserviceconfigs", true),
+    Kind::new("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", false),
+    Kind::new("gateway.networking.k8s.io/v1", "GatewayClass", "gatewayclasses", false),
+    Kind::new("apps/v1", "Deployment", "deployments", true),
+    Kind::new("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", true),
+    Kind::new("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", true),
+    Kind::new("monitoring.coreos.com/v1", "PrometheusRule", "prometheusrules", true),
+    Kind::new("monitoring.coreos.com/v1", "PodMonitor", "podmonitors", true),
+    Kind::new("monitoring.coreos.com/v1", "ServiceMonitor", "servicemonitors", true),
+    Kind::new("cert-manager.io/v1", "Certificate", "certificates", true),
+    Kind::new("cert-manager.io/v1", "Issuer", "issuers", true),
+    Kind::new("v1", "Service", "services", true),
+    Kind::new("v1", "ConfigMap", "configmaps", true),
+    Kind::new("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings", true),
+    Kind::new("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "clusterrolebindings", false),
+    Kind::new("rbac.authorization.k8s.io/v1", "Role", "roles", true),
+    Kind::new("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", false),
+    Kind::new("v1", "ServiceAccount", "serviceaccounts", true),
+    Kind::new("v1", "Namespace", "namespaces", false),
 ];
 
 /// Returns the kind, or `None` if an installation has no such objects.
 pub fn kind(api_version: &str, kind: &str) -> Option<&'static Kind> {
     REMOVAL.iter().find(|known| known.api_version == api_version && known.kind == kind)
-}
-
-const fn of(api_version: &'static str, kind: &'static str, plural: &'static str, namespaced: bool) -> Kind {
-    Kind { api_version, kind, plural, namespaced }
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! Rules for names of objects, for keys and values of labels, and for keys of ConfigMaps, with the error messages of
 //! kube-apiserver.
 
+/// The label with the name of a namespace, which each namespace has.
+pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+
 /// The rule for names of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameRule {

@@ -96,16 +96,8 @@ impl Recorder {
 
 /// Returns a reference to an object in the form that events have.
 pub(crate) fn reference<K: Resource<DynamicType = ()>>(object: &K) -> ObjectReference {
-    let meta = object.meta();
-    ObjectReference {
-        api_version: Some(K::api_version(&()).into_owned()),
-        kind: Some(K::kind(&()).into_owned()),
-        namespace: meta.namespace.clone(),
-        name: meta.name.clone(),
-        uid: meta.uid.clone(),
-        resource_version: meta.resource_version.clone(),
-        field_path: None,
-    }
+    let resource_version = object.meta().resource_version.clone();
+    ObjectReference { resource_version, ..object.object_ref(&()) }
 }
 
 /// The uid and the field of what a repeated event is about, and what it says.

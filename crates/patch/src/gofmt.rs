@@ -1,13 +1,20 @@
 //! Formats decoded JSON as Go does, because error texts of Kubernetes contain such output.
 
+pub use longboat_schema::go_type;
+use longboat_types::float;
 pub use longboat_types::quote::quote;
 use serde_json::{Number, Value};
 
 /// Formats a value like `%v`.
 pub fn plain(value: &Value) -> String {
-    let mut out = String::new();
-    write_plain(&mut out, value);
-    out
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Number(number) => number_text(number),
+        Value::String(text) => text.clone(),
+        Value::Array(values) => plain_list(values),
+        Value::Object(map) => plain_map(map),
+    }
 }
 
 /// Formats a list of values like `%v`.
@@ -22,17 +29,6 @@ pub(crate) fn plain_map(map: &serde_json::Map<String, Value>) -> String {
     keys.sort();
     let words: Vec<String> = keys.into_iter().map(|key| format!("{key}:{}", plain(&map[key]))).collect();
     format!("map[{}]", words.join(" "))
-}
-
-fn write_plain(out: &mut String, value: &Value) {
-    match value {
-        Value::Null => out.push_str("<nil>"),
-        Value::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
-        Value::Number(number) => out.push_str(&number_text(number)),
-        Value::String(text) => out.push_str(text),
-        Value::Array(values) => out.push_str(&plain_list(values)),
-        Value::Object(map) => out.push_str(&plain_map(map)),
-    }
 }
 
 /// Formats a value like `%#v`.
@@ -69,28 +65,8 @@ pub fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// The name of the JSON type of a value, as Go's decoder gives it in its errors.
-pub fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
 fn number_text(number: &Number) -> String {
-    let Some(float) = number.as_f64().filter(|_| number.is_f64()) else { return number.to_string() };
-    let size = float.abs();
-    if size != 0.0 && !(1e-4..1e21).contains(&size) {
-        let text = format!("{float:e}");
-        let Some((digits, exponent)) = text.split_once('e') else { return text };
-        let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |rest| ('-', rest));
-        return format!("{digits}e{sign}{exponent:0>2}");
-    }
-    format!("{float}")
+    number.as_f64().filter(|_| number.is_f64()).map_or_else(|| number.to_string(), float::shortest)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Strategy, checks, pod, sets, storage, update::keep_labels};
+use super::{Strategy, checks, pod, selector::selects, sets, storage, update::keep_labels};
 use crate::Field;
 
 /// Controllers of pods.
@@ -20,7 +20,7 @@ pub(crate) enum Workload {
 
 impl Strategy for Workload {
     fn refused_if_empty(&self, value: &Value) -> Option<(&'static str, &'static str)> {
-        (!matches(&value["spec"]["selector"], &Value::Null)).then_some(("/spec/template/metadata", "labels"))
+        (!selects(&value["spec"]["selector"], &Value::Null)).then_some(("/spec/template/metadata", "labels"))
     }
 
     fn prepare_create(&self, value: &mut Value) {
@@ -67,7 +67,7 @@ impl Strategy for Workload {
         let labels = spec.at("template.metadata.labels");
         if broken {
             selector.invalid("invalid label selector");
-        } else if selector.is_null() || !matches(&selector, &labels) {
+        } else if selector.is_null() || !selects(&selector, &labels) {
             labels.invalid("`selector` does not match template `labels`");
         }
         checks::not_negative(&spec.at("replicas"));
@@ -249,52 +249,4 @@ fn is_empty(selector: &Value) -> bool {
     selector.is_object()
         && selector["matchLabels"].as_object().is_none_or(serde_json::Map::is_empty)
         && selector["matchExpressions"].as_array().is_none_or(Vec::is_empty)
-}
-
-/// Whether a label selector object selects these labels. A missing selector selects nothing.
-pub(crate) fn matches(selector: &Value, labels: &Value) -> bool {
-    if !selector.is_object() {
-        return false;
-    }
-    let label = |key: &str| labels.get(key).and_then(Value::as_str);
-    let exact = selector["matchLabels"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .all(|(key, value)| label(key) == value.as_str());
-    exact
-        && selector["matchExpressions"].as_array().into_iter().flatten().all(|expression| {
-            let found = label(expression["key"].as_str().unwrap_or_default());
-            let listed =
-                || expression["values"].as_array().into_iter().flatten().any(|v| v.as_str() == found);
-            match expression["operator"].as_str().unwrap_or_default() {
-                "In" => found.is_some() && listed(),
-                "NotIn" => found.is_none() || !listed(),
-                "Exists" => found.is_some(),
-                "DoesNotExist" => found.is_none(),
-                _ => false,
-            }
-        })
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::matches;
-
-    #[test]
-    fn selectors_match_labels() {
-        let labels = json!({"a": "1", "b": "2"});
-        let is_match = |selector: Value| matches(&selector, &labels);
-        assert!(is_match(json!({})));
-        assert!(is_match(json!({"matchLabels": {"a": "1"}})));
-        assert!(!is_match(json!({"matchLabels": {"a": "2"}})));
-        assert!(is_match(
-            json!({"matchExpressions": [{"key": "a", "operator": "In", "values": ["1", "3"]}]})
-        ));
-        assert!(!is_match(json!({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["1"]}]})));
-        assert!(is_match(json!({"matchExpressions": [{"key": "c", "operator": "NotIn", "values": ["1"]}]})));
-        assert!(!is_match(json!({"matchExpressions": [{"key": "b", "operator": "DoesNotExist"}]})));
-    }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Strategy, names::NameRule, quantity::Quantity};
+use super::{Strategy, checks::within, names::NameRule, quantity::Quantity};
 use crate::Field;
 
 /// HorizontalPodAutoscalers. Both versions show the same objects.
@@ -151,9 +151,7 @@ fn amount(kind: &str, target: &Field<'_>) {
             amount.invalid("must be positive");
         }
     }
-    if utilization.as_i64().is_some_and(|percentage| percentage < 1) {
-        utilization.invalid("must be greater than 0");
-    }
+    within(&utilization, 1.., "must be greater than 0");
     let [has_value, has_average, has_utilization] =
         [&value, &average, &utilization].map(|field| !field.is_null());
     match kind {
@@ -186,11 +184,8 @@ fn rules(rules: &Field<'_>) {
         return;
     }
     let window = rules.at("stabilizationWindowSeconds");
-    match window.as_i64() {
-        Some(..0) => window.invalid("must be greater than or equal to zero"),
-        Some(3601..) => window.invalid("must be less than or equal to 3600"),
-        _ => {}
-    }
+    within(&window, 0.., "must be greater than or equal to zero");
+    within(&window, ..=3600, "must be less than or equal to 3600");
     rules.at("selectPolicy").one_of(&["Disabled", "Max", "Min"]);
     if rules.list("policies").is_empty() {
         rules.at("policies").required("must specify at least one Policy");

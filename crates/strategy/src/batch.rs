@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Strategy, apps, checks, names, pod, update::keep_labels};
+use super::{Strategy, apps, checks, names, pod, selector::selects, update::keep_labels};
 use crate::Field;
 
 /// The restart policies of their pods.
@@ -162,7 +162,7 @@ fn selector(spec: &Field<'_>) {
     if !selector.is_object() {
         selector.required("");
     }
-    if !apps::matches(&selector, &labels) {
+    if !selects(&selector, &labels) {
         labels.invalid("`selector` does not match template `labels`");
     }
 }

@@ -1,6 +1,6 @@
 //! Checks that the validation of several kinds shares.
 
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr, ops::RangeBounds};
 
 use serde_json::Value;
 
@@ -8,6 +8,8 @@ use super::names;
 use crate::Field;
 
 const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
+pub(super) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+pub(super) const NOT_DISTINCT: &str = "name is neither a standard finalizer name nor is it fully qualified";
 pub(super) const IMMUTABLE: &str = "field is immutable";
 pub(super) const NOT_A_PORT: &str = "must be between 1 and 65535, inclusive";
 pub(super) const NOT_A_CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
@@ -15,8 +17,20 @@ pub(super) const NOT_AN_IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 o
 
 /// Refuses a number below zero.
 pub(super) fn not_negative(number: &Field<'_>) {
-    if number.as_i64().is_some_and(|number| number < 0) {
-        number.invalid("must be greater than or equal to 0");
+    within(number, 0.., "must be greater than or equal to 0");
+}
+
+/// Refuses a number outside of a range.
+pub(super) fn within(number: &Field<'_>, range: impl RangeBounds<i64>, detail: &str) {
+    if number.as_i64().is_some_and(|number| !range.contains(&number)) {
+        number.invalid(detail);
+    }
+}
+
+/// Refuses a value whose key was seen before.
+pub(super) fn unique<K: Ord>(value: &Field<'_>, seen: &mut BTreeSet<K>, key: K) {
+    if !seen.insert(key) {
+        value.duplicate();
     }
 }
 
@@ -37,9 +51,7 @@ pub(super) fn percent(value: &Field<'_>, whole: bool) {
 
 /// Refuses a port outside of 1 to 65535.
 pub(super) fn port(port: &Field<'_>) {
-    if port.as_i64().is_some_and(|port| !(1..=65535).contains(&port)) {
-        port.invalid(NOT_A_PORT);
-    }
+    within(port, 1..=65535, NOT_A_PORT);
 }
 
 /// Like [`port`], for a port that is 0 if it is missing.
@@ -87,6 +99,35 @@ pub(super) fn host_warning(object: &Value, used_in: &str) -> Option<String> {
 pub(super) fn qualified(place: &Field<'_>, key: &str) {
     for problem in names::qualified_name_problems(key) {
         place.invalid_as(Value::from(key), problem);
+    }
+}
+
+/// Validates the name of the application protocol of a port.
+pub(super) fn app_protocol(port: &Field<'_>) {
+    let protocol = port.at("appProtocol");
+    if let Some(problem) = protocol.as_str().and_then(names::qualified_name_problem) {
+        protocol.invalid(problem);
+    }
+}
+
+/// Refuses addresses that other machines cannot reach.
+pub(super) fn special_address(address: IpAddr, shown: &Field<'_>) {
+    let link_local = match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    };
+    let link_local_multicast = match address {
+        IpAddr::V4(address) => matches!(address.octets(), [224, 0, 0, _]),
+        IpAddr::V6(address) => address.segments()[0] & 0xff0f == 0xff02,
+    };
+    if address.is_unspecified() {
+        shown.invalid(format!("may not be unspecified ({address})"));
+    } else if address.is_loopback() {
+        shown.invalid("may not be in the loopback range (127.0.0.0/8, ::1/128)");
+    } else if link_local {
+        shown.invalid("may not be in the link-local range (169.254.0.0/16, fe80::/10)");
+    } else if link_local_multicast {
+        shown.invalid("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)");
     }
 }
 

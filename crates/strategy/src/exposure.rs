@@ -1,9 +1,8 @@
 //! Validation of a Service's spec, except for the numbers and names of its ports.
 
 use super::{
-    checks::{NOT_A_CIDR, NOT_AN_IP, cidr, ip, labels, port_name},
-    names::{self, NameRule},
-    slices,
+    checks::{NOT_A_CIDR, NOT_AN_IP, cidr, ip, labels, special_address, within},
+    names::NameRule,
 };
 use crate::Field;
 
@@ -23,9 +22,7 @@ pub(super) fn validate(spec: &Field<'_>) {
     spec.at("sessionAffinity").one_of(&["ClientIP", "None"]);
     if spec["sessionAffinity"] == "ClientIP" {
         let seconds = spec.at("sessionAffinityConfig.clientIP.timeoutSeconds");
-        if seconds.as_i64().is_some_and(|seconds| !(1..=86_400).contains(&seconds)) {
-            seconds.invalid("must be greater than 0 and less than 86400");
-        }
+        within(&seconds, 1..=86_400, "must be greater than 0 and less than 86400");
     }
     if !spec.list("clusterIPs").is_empty() && spec.text("clusterIP").is_empty() {
         spec.at("clusterIPs").invalid("must be empty when `clusterIP` is not specified");
@@ -33,7 +30,7 @@ pub(super) fn validate(spec: &Field<'_>) {
     for address in spec.items("externalIPs") {
         match ip(address.as_text()) {
             None => address.invalid(NOT_AN_IP),
-            Some(found) => slices::special(found, &address),
+            Some(found) => special_address(found, &address),
         }
     }
     // kube-apiserver writes the name as in Go where the field must not be set.
@@ -92,19 +89,5 @@ fn families(spec: &Field<'_>) {
         } else {
             family.one_of(&["IPv4", "IPv6"]);
         }
-    }
-}
-
-/// Validates a port except for its number, name and protocol.
-pub(super) fn port(port: &Field<'_>) {
-    port_name(&port.at("targetPort"));
-    app_protocol(port);
-}
-
-/// Validates the name of the application protocol of a port.
-pub(super) fn app_protocol(port: &Field<'_>) {
-    let protocol = port.at("appProtocol");
-    if let Some(problem) = protocol.as_str().and_then(names::qualified_name_problem) {
-        protocol.invalid(problem);
     }
 }

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::{Field, names::NameRule, update::differs};
 
 /// What the server does with the objects of one built-in kind, beyond what it does with all objects. The default methods are
-/// the behaviour of a kind without rules of its own.
-pub(crate) trait Strategy: Debug + Sync {
+/// the behaviour of a kind without rules of its own, and of custom resources.
+pub trait Strategy: Debug + Sync {
     /// Changes an object before the defaults of its type are filled in.
     fn default(&self, _value: &mut Value) {}
 

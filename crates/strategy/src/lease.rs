@@ -11,10 +11,7 @@ pub(crate) struct Lease;
 
 impl Strategy for Lease {
     fn validate(&self, object: &Field<'_>, _live: Option<&Value>) {
-        let duration = object.at("spec.leaseDurationSeconds");
-        if duration.as_i64().is_some_and(|seconds| seconds <= 0) {
-            duration.invalid("must be greater than 0");
-        }
+        checks::within(&object.at("spec.leaseDurationSeconds"), 1.., "must be greater than 0");
         checks::not_negative(&object.at("spec.leaseTransitions"));
     }
 

@@ -29,6 +29,7 @@ mod pod;
 mod policy;
 mod quantity;
 mod rbac;
+mod selector;
 mod service;
 mod sets;
 mod slices;
@@ -43,6 +44,11 @@ use serde_json::{Value, json};
 pub use longboat_key::names;
 pub use longboat_schema::{Cause, Field, causes_of};
 
+pub use self::{
+    interface::Strategy,
+    selector::{selector_text, selects},
+};
+
 pub(crate) use self::{
     account::ServiceAccount,
     apps::Workload,
@@ -52,7 +58,7 @@ pub(crate) use self::{
     devices::Devices,
     event::Event,
     extension::{Definition, WebhookConfiguration},
-    interface::{Plain, Strategy},
+    interface::Plain,
     lease::Lease,
     namespace::Namespace,
     networking::{Ingress, NetworkPolicy},
@@ -66,7 +72,7 @@ pub(crate) use self::{
     templates::{ControllerRevision, PodTemplate, ReplicationController},
 };
 use self::{
-    kinds::{Resource, builtin::BuiltIn},
+    kinds::Resource,
     update::{differs, keep, put},
 };
 
@@ -82,7 +88,7 @@ pub fn default(resource: &Resource, value: &mut Value) {
     }
     // An empty list of owners is a request to forget all owners, so it must not become a missing one.
     let owners = value["metadata"].as_object_mut().and_then(|metadata| metadata.remove("managedFields"));
-    let strategy = resource.strategy().unwrap_or(&Plain);
+    let strategy = resource.strategy();
     strategy.default(value);
     let shown = strategy.refused_if_empty(value);
     let shown = shown
@@ -110,11 +116,11 @@ pub fn prepare_create(resource: &Resource, value: &mut Value) {
     {
         object.remove("status");
     }
-    if keeps_generation(resource) || resource.custom().is_some() {
+    if resource.built_in().is_none_or(|row| row.generation) {
         value["metadata"]["generation"] = Value::from(1);
     }
-    let Some(strategy) = resource.strategy() else { return };
-    strategy.prepare_create(value);
+    let Some(row) = resource.built_in() else { return };
+    row.strategy.prepare_create(value);
     if let Some(managed) = value["metadata"].get("managedFields")
         && managed.as_array().is_none_or(Vec::is_empty)
         && let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut)
@@ -123,21 +129,12 @@ pub fn prepare_create(resource: &Resource, value: &mut Value) {
     }
 }
 
-/// Sets fields in a valid new object before it is stored.
-pub fn settle(resource: &Resource, value: &mut Value) {
-    if let Some(strategy) = resource.strategy() {
-        strategy.settle(value);
-    }
-}
-
 /// Restores the status, which an update of the object itself cannot change.
 pub fn prepare_update(resource: &Resource, value: &mut Value, live: &Value) {
     if resource.has_status() {
         keep(value, live, "status");
     }
-    if let Some(strategy) = resource.strategy() {
-        strategy.prepare_update(value, live);
-    }
+    resource.strategy().prepare_update(value, live);
 }
 
 /// Restores everything that an update of this subresource cannot change.
@@ -159,7 +156,7 @@ pub fn prepare_subresource(resource: &Resource, subresource: &str, value: &mut V
     if subresource != "status" {
         return;
     }
-    let Some(strategy) = resource.strategy() else {
+    if resource.custom().is_some() {
         let status = value.get("status").cloned();
         let managed = value["metadata"].get("managedFields").cloned();
         *value = live.clone();
@@ -168,11 +165,11 @@ pub fn prepare_subresource(resource: &Resource, subresource: &str, value: &mut V
             value["metadata"]["managedFields"] = managed;
         }
         return;
-    };
+    }
     for key in ["spec", "data", "rules"] {
         keep(value, live, key);
     }
-    strategy.prepare_status(value, live);
+    resource.strategy().prepare_status(value, live);
 }
 
 /// Increments the generation if the write changes the desired state.
@@ -197,10 +194,6 @@ pub fn bump_for_deletion(value: &mut Value) {
     }
 }
 
-fn keeps_generation(resource: &Resource) -> bool {
-    resource.built_in().is_some_and(|row: &BuiltIn| row.generation)
-}
-
 /// Validates an object of a built-in kind, or the metadata of a custom resource.
 pub fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = metadata::validate(resource, value, live);
@@ -208,8 +201,7 @@ pub fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec
         causes.extend(custom.scale.iter().flat_map(|paths| paths.validate(value)));
         return causes;
     }
-    let strategy = resource.strategy().unwrap_or(&Plain);
-    causes.extend(causes_of(value, "", |object| strategy.validate(object, live)));
+    causes.extend(causes_of(value, "", |object| resource.strategy().validate(object, live)));
     causes
 }
 
@@ -241,10 +233,8 @@ pub fn validate_subresource(
     {
         causes.extend(paths.validate_status(value));
     }
-    if let Some(strategy) = resource.strategy()
-        && subresource == "status"
-    {
-        causes.extend(causes_of(value, "", |object| strategy.validate_status(object)));
+    if subresource == "status" {
+        causes.extend(causes_of(value, "", |object| resource.strategy().validate_status(object)));
     }
     causes
 }
@@ -252,7 +242,7 @@ pub fn validate_subresource(
 /// Returns texts for `Warning` headers, about settings that are valid but may surprise the user.
 pub fn warnings(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<String> {
     let mut warnings = metadata::warnings(resource, value, live);
-    warnings.extend(resource.strategy().unwrap_or(&Plain).warnings(value));
+    warnings.extend(resource.strategy().warnings(value));
     warnings
 }
 
@@ -283,65 +273,6 @@ fn normalise_times(object: &mut Value) {
 /// Drops duplicate owner references. Returns the warning to send.
 pub fn dedupe_owners(value: &mut Value) -> Option<String> {
     metadata::dedupe_owners(value.get_mut("metadata")?)
-}
-
-/// Whether a PUT may create an object of this kind if it does not exist.
-pub fn creates_on_update(resource: &Resource) -> bool {
-    resource.strategy().is_some_and(Strategy::creates_on_update)
-}
-
-/// Whether the answer to a deletion is the object instead of a Status.
-pub fn shows_deleted(resource: &Resource) -> bool {
-    resource.strategy().is_some_and(Strategy::shows_deleted)
-}
-
-/// Returns the fields that can select objects of a built-in kind, besides name and namespace.
-pub fn selectable(resource: &Resource) -> &'static [&'static str] {
-    resource.strategy().unwrap_or(&Plain).selectable()
-}
-
-/// Returns the grace period in seconds.
-pub fn grace(resource: &Resource, stored: &Value, asked: Option<i64>) -> i64 {
-    resource.strategy().unwrap_or(&Plain).grace(stored, asked)
-}
-
-/// Whether anything other than the finalizers in the metadata delays the deletion of an object.
-pub fn is_held(resource: &Resource, value: &Value) -> bool {
-    resource.strategy().unwrap_or(&Plain).is_held(value)
-}
-
-/// Changes an object that is marked for deletion but is not deleted yet.
-pub fn terminate(resource: &Resource, value: &mut Value) {
-    resource.strategy().unwrap_or(&Plain).terminate(value);
-}
-
-/// Whether a label selector object selects these labels.
-pub fn selects(selector: &Value, labels: &Value) -> bool {
-    apps::matches(selector, labels)
-}
-
-/// Formats a label selector object as text, as a Scale shows it: `a=b,c in (d,e)`.
-pub fn selector_text(selector: &Value) -> String {
-    let mut parts: Vec<String> = selector["matchLabels"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
-        .collect();
-    for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
-        let key = expression["key"].as_str().unwrap_or_default();
-        let mut values: Vec<&str> =
-            expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        values.sort_unstable();
-        parts.push(match expression["operator"].as_str().unwrap_or_default() {
-            "In" => format!("{key} in ({})", values.join(",")),
-            "NotIn" => format!("{key} notin ({})", values.join(",")),
-            "DoesNotExist" => format!("!{key}"),
-            _ => key.to_owned(),
-        });
-    }
-    parts.sort();
-    parts.join(",")
 }
 
 #[cfg(test)]

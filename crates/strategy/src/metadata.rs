@@ -5,15 +5,12 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::{
-    Plain, Strategy,
-    checks::{self, IMMUTABLE},
+    checks::{self, IMMUTABLE, NOT_DISTINCT},
     names,
 };
 use crate::{Cause, Field, causes_of, kinds::Resource};
 
 const FINALIZERS: &str = "metadata.finalizers";
-
-pub(super) const NOT_DISTINCT: &str = "name is neither a standard finalizer name nor is it fully qualified";
 
 /// Returns all validation errors of the metadata.
 pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<Cause> {
@@ -21,7 +18,7 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
     if let Some(live) = live {
         // kube-apiserver validates the metadata of an update several times, and reports each error each time
         let once = causes.clone();
-        let looks = resource.strategy().map_or(1, Strategy::metadata_validations);
+        let looks = resource.built_in().map_or(1, |row| row.strategy.metadata_validations());
         for look in 1..looks {
             // two of these validations skip finalizers
             let sees_all = look + 2 < looks;
@@ -41,7 +38,7 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
 }
 
 fn content(resource: &Resource, metadata: &Field<'_>) {
-    let rule = resource.strategy().unwrap_or(&Plain).name_rule();
+    let rule = resource.strategy().name_rule();
     let (name, generate) = (metadata.at("name"), metadata.at("generateName"));
     let prefix = generate.as_text();
     if !prefix.is_empty() {
@@ -142,10 +139,11 @@ fn finalizers(resource: &Resource, finalizers: &Field<'_>) {
 
 /// Whether a finalizer is one of the standard ones or has a domain. For custom resources a violation is only a warning.
 fn is_distinct(resource: &Resource, name: &str) -> bool {
-    resource.custom().is_some()
-        || resource.group == "apiextensions.k8s.io"
-        || name.contains('/')
-        || matches!(name, "orphan" | "foregroundDeletion" | "kubernetes")
+    resource.custom().is_some() || resource.group == "apiextensions.k8s.io" || has_domain_or_is_standard(name)
+}
+
+fn has_domain_or_is_standard(finalizer: &str) -> bool {
+    finalizer.contains('/') || matches!(finalizer, "orphan" | "foregroundDeletion" | "kubernetes")
 }
 
 fn changes(metadata: &Field<'_>, live: &Value) {
@@ -180,10 +178,7 @@ pub(super) fn warnings(resource: &Resource, value: &Value, live: Option<&Value>)
         .into_iter()
         .flatten()
         .filter_map(Value::as_str)
-        .filter(|name| {
-            !name.contains('/') && !matches!(*name, "orphan" | "foregroundDeletion" | "kubernetes")
-        })
-        .filter(|name| !old.contains(name))
+        .filter(|name| !has_domain_or_is_standard(name) && !old.contains(name))
         .map(|name| {
             format!(
                 "metadata.finalizers: \"{name}\": prefer a domain-qualified finalizer name{path} to avoid \

@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Strategy, metadata::NOT_DISTINCT, names::NameRule};
+use super::{
+    Strategy,
+    checks::NOT_DISTINCT,
+    names::{NAMESPACE_NAME, NameRule},
+};
 use crate::Field;
 
 /// Namespaces.
@@ -12,7 +16,7 @@ pub(crate) struct Namespace;
 impl Strategy for Namespace {
     fn default(&self, value: &mut Value) {
         if let Some(name) = value["metadata"]["name"].as_str().map(str::to_owned) {
-            value["metadata"]["labels"]["kubernetes.io/metadata.name"] = Value::from(name);
+            value["metadata"]["labels"][NAMESPACE_NAME] = Value::from(name);
         }
     }
 

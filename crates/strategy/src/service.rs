@@ -7,8 +7,6 @@ use serde_json::{Value, json};
 use super::{Strategy, checks, exposure, names::NameRule};
 use crate::{Cause, Field};
 
-pub(super) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
-
 /// Services.
 #[derive(Debug)]
 pub(crate) struct Service;
@@ -38,24 +36,23 @@ impl Strategy for Service {
             let name = port.at("name");
             if !name.as_text().is_empty() {
                 name.name(NameRule::Label);
-                if !names.insert(name.as_text()) {
-                    name.duplicate();
-                }
+                checks::unique(&name, &mut names, name.as_text());
             } else if count > 1 {
                 name.required("");
             }
             if !numbers.insert(format!("{} {}", port["protocol"], port["port"])) {
                 port.causes().push(repeated(&port));
             }
-            exposure::port(&port);
+            checks::port_name(&port.at("targetPort"));
+            checks::app_protocol(&port);
             checks::required_port(&port.at("port"));
             if !on_nodes(object) && port["nodePort"].as_i64().is_some_and(|p| p != 0) {
                 port.at("nodePort").forbidden(format!("may not be used when `type` is '{}'", kind.as_text()));
             }
             checks::port(&port.at("targetPort"));
             let protocol = port.at("protocol");
-            if !PROTOCOLS.contains(&protocol.as_text()) {
-                protocol.unsupported(&PROTOCOLS);
+            if !checks::PROTOCOLS.contains(&protocol.as_text()) {
+                protocol.unsupported(&checks::PROTOCOLS);
             }
         }
         exposure::validate(&spec);

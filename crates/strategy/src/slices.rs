@@ -1,18 +1,13 @@
 //! EndpointSlices, and the older Endpoints. Loopback addresses are valid, because pods of local mode have them.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    net::IpAddr,
-};
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::Value;
 
 use super::{
     Strategy,
-    checks::{IMMUTABLE, NOT_AN_IP, ip, required_port},
-    exposure::app_protocol,
+    checks::{IMMUTABLE, NOT_AN_IP, PROTOCOLS, app_protocol, ip, required_port, special_address, unique},
     names::NameRule,
-    service::PROTOCOLS,
     update::differs,
 };
 use crate::Field;
@@ -81,7 +76,7 @@ impl Strategy for Endpoints {
                 match ip(own.as_text()) {
                     None => own.invalid("must be a valid IP address"),
                     Some(found) if found.is_loopback() => {}
-                    Some(found) => special(found, &own),
+                    Some(found) => special_address(found, &own),
                 }
             }
             let count = subset.list("ports").len();
@@ -118,7 +113,7 @@ fn validate_endpoint(kind: &str, endpoint: &Field<'_>, known: &HashSet<&Value>) 
                     addresses.with(address.value).invalid(format!("must be an {kind} address"));
                 }
                 if !found.is_loopback() {
-                    special(found, &address);
+                    special_address(found, &address);
                 }
             }
             _ => {}
@@ -131,9 +126,7 @@ fn validate_endpoint(kind: &str, endpoint: &Field<'_>, known: &HashSet<&Value>) 
     hostname(endpoint);
     let mut zones = BTreeSet::new();
     for zone in endpoint.items("hints.forZones") {
-        if !zones.insert(zone.text("name")) {
-            zone.at("name").duplicate();
-        }
+        unique(&zone.at("name"), &mut zones, zone.text("name"));
     }
 }
 
@@ -144,36 +137,13 @@ fn hostname(endpoint: &Field<'_>) {
     }
 }
 
-/// Refuses addresses that other machines cannot reach.
-pub(super) fn special(address: IpAddr, shown: &Field<'_>) {
-    let link_local = match address {
-        IpAddr::V4(address) => address.is_link_local(),
-        IpAddr::V6(address) => address.is_unicast_link_local(),
-    };
-    let link_local_multicast = match address {
-        IpAddr::V4(address) => matches!(address.octets(), [224, 0, 0, _]),
-        IpAddr::V6(address) => address.segments()[0] & 0xff0f == 0xff02,
-    };
-    if address.is_unspecified() {
-        shown.invalid(format!("may not be unspecified ({address})"));
-    } else if address.is_loopback() {
-        shown.invalid("may not be in the loopback range (127.0.0.0/8, ::1/128)");
-    } else if link_local {
-        shown.invalid("may not be in the link-local range (169.254.0.0/16, fe80::/10)");
-    } else if link_local_multicast {
-        shown.invalid("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)");
-    }
-}
-
 fn ports(slice: &Field<'_>) {
     slice.at("ports").at_most(MAX_PORTS);
     let mut seen = BTreeSet::new();
     for port in slice.items("ports") {
         let name = port.at("name");
         name.optional_name(NameRule::Label);
-        if !seen.insert(name.as_text()) {
-            name.duplicate();
-        }
+        unique(&name, &mut seen, name.as_text());
         port.at("protocol").one_of(&PROTOCOLS);
         app_protocol(&port);
     }

@@ -1,22 +1,20 @@
 //! Defaults and validation of webhook configurations.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use longboat_key::names::{self, NameRule};
 use longboat_schema::{Program, check_client_config, check_expression};
 
-use crate::Field;
+use crate::{Field, checks::unique};
 
 /// Variables of a match condition.
 const VARIABLES: [&str; 5] = ["object", "oldObject", "request", "authorizer", "variables"];
 
 /// Reports all validation errors of a webhook configuration.
 pub(super) fn validate(config: &Field<'_>) {
-    let mut names = HashSet::new();
+    let mut names = BTreeSet::new();
     for hook in config.items("webhooks") {
-        if !names.insert(hook.text("name")) {
-            hook.at("name").duplicate();
-        }
+        unique(&hook.at("name"), &mut names, hook.text("name"));
         webhook(&hook);
     }
 }
@@ -87,13 +85,13 @@ fn rule(rule: &Field<'_>) {
 }
 
 fn conditions(hook: &Field<'_>) {
-    let mut names = HashSet::new();
+    let mut names = BTreeSet::new();
     for condition in hook.items("matchConditions") {
         let (name, expression) = (condition.at("name"), condition.at("expression"));
         let source = expression.as_text();
         name.not_empty("");
-        if !name.as_text().is_empty() && !names.insert(name.as_text()) {
-            name.duplicate();
+        if !name.as_text().is_empty() {
+            unique(&name, &mut names, name.as_text());
         }
         if source.trim().is_empty() {
             expression.required("");

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use longboat_types::float::{exponent, shortest};
 use serde_json::Value as Json;
 
 use crate::{
@@ -37,14 +38,18 @@ pub(crate) fn print(values: &[Value<'_>]) -> String {
 /// `fmt.Sprintln`: adds spaces between all values, and a newline at the end.
 pub(crate) fn println(values: &[Value<'_>]) -> String {
     let mut out = String::new();
-    for (i, value) in values.iter().enumerate() {
+    spaced(&mut out, values, |out, value| plain(out, value, 0, false));
+    out.push('\n');
+    out
+}
+
+fn spaced<T>(out: &mut String, items: impl IntoIterator<Item = T>, write: impl Fn(&mut String, T)) {
+    for (i, item) in items.into_iter().enumerate() {
         if i > 0 {
             out.push(' ');
         }
-        plain(&mut out, value, 0, false);
+        write(out, item);
     }
-    out.push('\n');
-    out
 }
 
 /// Writes a value like `%v` (`%+v` if `names` is set) at a nesting depth.
@@ -55,30 +60,24 @@ fn plain(out: &mut String, value: &Value<'_>, depth: usize, names: bool) {
         Kind::Int => {
             let _ = write!(out, "{}", value.as_int());
         }
-        Kind::Float => out.push_str(&general_float(value.as_float())),
+        Kind::Float => out.push_str(&shortest(value.as_float())),
         Kind::Str => out.push_str(value.as_str()),
         Kind::Slice => {
             let ty = value.element_type();
             out.push('[');
-            for (i, json) in value.elements().iter().enumerate() {
-                if i > 0 {
-                    out.push(' ');
-                }
+            spaced(out, value.elements(), |out, json| {
                 plain(out, &Value::typed(ty, Some(json)), depth + 1, names);
-            }
+            });
             out.push(']');
         }
         Kind::Map => {
             let ty = value.element_type();
             out.push_str("map[");
-            for (i, (key, json)) in value.entries().into_iter().enumerate() {
-                if i > 0 {
-                    out.push(' ');
-                }
+            spaced(out, value.entries(), |out, (key, json)| {
                 out.push_str(key);
                 out.push(':');
                 plain(out, &Value::typed(ty, Some(json)), depth + 1, names);
-            }
+            });
             out.push(']');
         }
         Kind::Ptr => match value {
@@ -102,17 +101,14 @@ fn structure(out: &mut String, value: &Value<'_>, depth: usize, names: bool) {
     match value {
         Value::Typed(Ty::Struct(s), json) => {
             out.push('{');
-            for (i, field) in s.fields().iter().enumerate() {
-                if i > 0 {
-                    out.push(' ');
-                }
+            spaced(out, s.fields(), |out, field| {
                 if names {
                     out.push_str(field.go);
                     out.push(':');
                 }
                 let inner = if field.json.is_empty() { *json } else { json.and_then(|j| j.get(field.json)) };
                 plain(out, &Value::typed(field.ty, inner), depth + 1, names);
-            }
+            });
             out.push('}');
         }
         Value::Typed(ty, json) => match json {
@@ -126,28 +122,6 @@ fn structure(out: &mut String, value: &Value<'_>, depth: usize, names: bool) {
         },
         _ => {}
     }
-}
-
-/// Formats a float like `%v`: the shortest form, with an exponent where Go uses one.
-fn general_float(value: f64) -> String {
-    if value.is_nan() {
-        return "NaN".to_owned();
-    }
-    if value.is_infinite() {
-        return if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
-    }
-    let magnitude = value.abs();
-    if magnitude != 0.0 && !(1e-4..1e21).contains(&magnitude) {
-        return exponent(&format!("{value:e}"));
-    }
-    format!("{value}")
-}
-
-/// Rewrites an exponent in Go's form, with a sign and two digits.
-fn exponent(text: &str) -> String {
-    let Some((mantissa, exponent)) = text.split_once('e') else { return text.to_owned() };
-    let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |digits| ('-', digits));
-    format!("{mantissa}e{sign}{digits:0>2}")
 }
 
 #[derive(Default)]
@@ -339,7 +313,7 @@ fn float(spec: &Spec, verb: char, value: f64) -> String {
             let zeros = "0".repeat(wanted.saturating_sub(MAX_DIGITS));
             exponent(&text.replacen('e', &format!("{zeros}e"), 1))
         }
-        (_, None) => general_float(value),
+        (_, None) => shortest(value),
         (_, Some(precision)) => significant(value, precision.clamp(1, MAX_DIGITS)),
     };
     if verb.is_ascii_uppercase() {

@@ -246,22 +246,18 @@ impl<'s> Lexer<'s> {
             return Some(self.error("unclosed comment"));
         };
         self.advance_to(self.pos + end + 2);
-        let (delim, trim) = self.at_right_delim();
-        if !delim {
+        if !self.at_right_delim().0 {
             return Some(self.error("comment ends before closing delimiter"));
         }
-        self.close(trim);
-        self.ignore();
+        // The delimiter belongs to the comment.
+        self.right_delim();
         None
     }
 
-    /// Skips a right delimiter and, if it has a trim marker, the space after it.
-    fn close(&mut self, trim: bool) {
-        self.advance_to(self.pos + if trim { 2 } else { 0 } + RIGHT.len());
-        if trim {
-            let rest = self.rest();
-            self.advance_to(self.pos + rest.len() - rest.trim_start_matches(SPACE).len());
-        }
+    fn skip_space(&mut self) {
+        let rest = self.rest();
+        self.advance_to(self.pos + rest.len() - rest.trim_start_matches(SPACE).len());
+        self.ignore();
     }
 
     fn right_delim(&mut self) -> Token<'s> {
@@ -273,9 +269,7 @@ impl<'s> Lexer<'s> {
         self.advance_to(self.pos + RIGHT.len());
         let token = self.emit(Kind::RightDelim);
         if trim {
-            let rest = self.rest();
-            self.advance_to(self.pos + rest.len() - rest.trim_start_matches(SPACE).len());
-            self.ignore();
+            self.skip_space();
         }
         self.inside = false;
         token
@@ -362,35 +356,35 @@ impl<'s> Lexer<'s> {
     }
 
     fn identifier(&mut self) -> Token<'s> {
-        while is_alphanumeric(self.peek()) {
-            self.bump();
+        let mut token = self.word(Kind::Identifier);
+        if token.kind == Kind::Identifier {
+            token.kind = match &*token.val {
+                "block" => Kind::Block,
+                "break" => Kind::Break,
+                "continue" => Kind::Continue,
+                "define" => Kind::Define,
+                "else" => Kind::Else,
+                "end" => Kind::End,
+                "if" => Kind::If,
+                "nil" => Kind::Nil,
+                "range" => Kind::Range,
+                "template" => Kind::Template,
+                "with" => Kind::With,
+                "true" | "false" => Kind::Bool,
+                _ => Kind::Identifier,
+            };
         }
-        if !self.at_terminator() {
-            let message = format!("bad character {}", code_point(self.peek()));
-            return self.error(message);
-        }
-        let kind = match &self.input[self.start..self.pos] {
-            "block" => Kind::Block,
-            "break" => Kind::Break,
-            "continue" => Kind::Continue,
-            "define" => Kind::Define,
-            "else" => Kind::Else,
-            "end" => Kind::End,
-            "if" => Kind::If,
-            "nil" => Kind::Nil,
-            "range" => Kind::Range,
-            "template" => Kind::Template,
-            "with" => Kind::With,
-            "true" | "false" => Kind::Bool,
-            _ => Kind::Identifier,
-        };
-        self.emit(kind)
+        token
     }
 
     fn field_or_variable(&mut self, kind: Kind) -> Token<'s> {
         if self.at_terminator() {
             return self.emit(if kind == Kind::Field { Kind::Dot } else { kind });
         }
+        self.word(kind)
+    }
+
+    fn word(&mut self, kind: Kind) -> Token<'s> {
         while is_alphanumeric(self.peek()) {
             self.bump();
         }
@@ -417,18 +411,17 @@ impl<'s> Lexer<'s> {
     }
 
     fn number(&mut self) -> Token<'s> {
-        if !self.scan_number() {
+        let mut kind = Kind::Number;
+        let mut valid = self.scan_number();
+        if valid && matches!(self.peek(), Some('+' | '-')) {
+            kind = Kind::Complex;
+            valid = self.scan_number() && self.input[..self.pos].ends_with('i');
+        }
+        if !valid {
             let message = format!("bad number syntax: {}", quote(&self.input[self.start..self.pos]));
             return self.error(message);
         }
-        if matches!(self.peek(), Some('+' | '-')) {
-            if !self.scan_number() || !self.input[..self.pos].ends_with('i') {
-                let message = format!("bad number syntax: {}", quote(&self.input[self.start..self.pos]));
-                return self.error(message);
-            }
-            return self.emit(Kind::Complex);
-        }
-        self.emit(Kind::Number)
+        self.emit(kind)
     }
 
     fn scan_number(&mut self) -> bool {

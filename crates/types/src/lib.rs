@@ -30,6 +30,7 @@
 //!
 //! A default stands for a missing value, and for the zero value unless the field is a pointer.
 
+pub mod float;
 pub mod go;
 mod kinds;
 mod markers;

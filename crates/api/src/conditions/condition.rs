@@ -53,6 +53,19 @@ pub enum ConditionStatus {
     Unknown,
 }
 
+// === impl ConditionStatus ===
+
+impl ConditionStatus {
+    /// The status as the API writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
 /// How much a condition matters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Severity {

@@ -4,6 +4,9 @@ use crate::resource::kind;
 use crate::v1alpha2::{KedaAdvanced, KedaFallback, KedaTrigger};
 use crate::wire::go_struct;
 
+/// The annotation of a ScaledObject with which KEDA does not scale.
+pub const PAUSED: &str = "autoscaling.keda.sh/paused";
+
 kind! {
     /// A ScaledObject: KEDA makes a HorizontalPodAutoscaler of it.
     pub struct ScaledObject: "keda.sh", "v1alpha1", "scaledobjects", Namespaced {

@@ -1,6 +1,6 @@
 //! Decoding of patch bodies, with the error messages of kube-apiserver.
 
-use longboat_patch::gofmt::json_type;
+use longboat_patch::gofmt::go_type;
 use longboat_types::{Shape, TypeDef, type_def};
 use serde_json::Value;
 
@@ -19,13 +19,13 @@ pub(super) fn json_patch(body: &[u8]) -> Result<Document, ApiError> {
     if !document.value.is_array() {
         return Err(ApiError::bad_request(format!(
             "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
-            json_type(&document.value)
+            go_type(&document.value)
         )));
     }
     for operation in document.value.as_array().into_iter().flatten().filter(|operation| !operation.is_null())
     {
         let wrong = |value: &Value, place: &str| {
-            let got = json_type(value);
+            let got = go_type(value);
             Err(ApiError::bad_request(format!(
                 "error decoding patch: json: cannot unmarshal {got} into Go {place}"
             )))
@@ -50,7 +50,7 @@ pub(super) fn merge_patch(body: &[u8]) -> Result<Document, ApiError> {
         Value::Null => Err(ApiError::bad_request("Invalid JSON Patch")),
         other => Err(ApiError::bad_request(format!(
             "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-            json_type(other)
+            go_type(other)
         ))),
     }
 }
@@ -61,7 +61,7 @@ pub(super) fn strategic_patch(body: &[u8]) -> Result<Document, ApiError> {
         Value::Object(_) => Ok(document),
         other => Err(ApiError::bad_request(format!(
             "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-            json_type(other)
+            go_type(other)
         ))),
     }
 }
@@ -78,7 +78,7 @@ pub(super) fn apply_patch(body: &[u8]) -> Result<Document, ApiError> {
         Value::Null => Err(ApiError::bad_request("invalid object type: /, Kind=")),
         other => Err(ApiError::bad_request(format!(
             "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-            json_type(other)
+            go_type(other)
         ))),
     }
 }

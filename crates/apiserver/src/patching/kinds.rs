@@ -6,7 +6,7 @@ use longboat_patch::{managed::Versions, schema::Node};
 use longboat_types::{TypeDef, type_of_kind};
 use serde_json::Value;
 
-use crate::kinds::{Conversion, Convert, Registry, Resource, views};
+use crate::kinds::{Convert, Registry, Resource, views};
 
 /// The versions that a write involves: the version of the request, and the versions that `managedFields` of the objects
 /// name.
@@ -76,7 +76,7 @@ impl Versions for Kinds {
             return Ok(object);
         }
         object["apiVersion"] = Value::from(api_version);
-        if let Conversion::Webhook(_) = custom.conversion {
+        if custom.webhook.is_some() {
             // A call to the conversion webhook here would delay every write. The versions of a kind mostly have the same
             // field names. Nobody owns a field that the other version does not have.
             custom.schema.prune(&mut object);

@@ -203,7 +203,7 @@ fn unprocessable() -> ApiError {
 fn merge(target: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *target = patch;
-        prune_nulls(target);
+        strategic::discard_nulls(target);
         return;
     };
     if !target.is_object() {
@@ -216,17 +216,6 @@ fn merge(target: &mut Value, patch: Value) {
         } else {
             merge(target.entry(key).or_insert(Value::Null), value);
         }
-    }
-}
-
-fn prune_nulls(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.retain(|_, value| !value.is_null());
-            map.values_mut().for_each(prune_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(prune_nulls),
-        _ => {}
     }
 }
 

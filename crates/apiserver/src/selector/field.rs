@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{kinds::Resource, strategy};
+use crate::kinds::Resource;
 
 /// Requirements that must all hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ fn selectable(resource: &Resource) -> Vec<&str> {
     if let Some(custom) = resource.custom() {
         return custom.selectable.iter().map(String::as_str).collect();
     }
-    strategy::selectable(resource).to_vec()
+    resource.strategy().selectable().to_vec()
 }
 
 /// Whether kube-apiserver has its own list of field labels for this kind, and so its own error message.

@@ -1,7 +1,7 @@
 //! Decodes and encodes in one step: computes what is left of a JSON tree after a Go struct held it.
 
 use longboat_api::uri::Uri;
-use longboat_patch::gofmt::json_type;
+use longboat_patch::gofmt::go_type;
 use longboat_quantity::{PATTERN_MISMATCH, Quantity};
 use longboat_template::reflect::{Field, Struct, Ty};
 use longboat_types::go::Omit;
@@ -68,15 +68,15 @@ impl Decoder {
                 Uri::parse(&text).map(|uri| Value::String(uri.to_string())).map_err(|e| e.to_string())
             }
             (Ty::Url | Ty::Time, other) => {
-                Err(format!("json: cannot unmarshal {} into Go value of type string", json_type(&other)))
+                Err(format!("json: cannot unmarshal {} into Go value of type string", go_type(&other)))
             }
-            (_, other) => Err(self.mismatch(json_type(&other), ty)),
+            (_, other) => Err(self.mismatch(go_type(&other), ty)),
         }
     }
 
     fn integer(&self, name: &'static str, json: Value) -> Result<Value, String> {
         let Value::Number(number) = &json else {
-            return Err(self.mismatch(json_type(&json), Ty::Int(name)));
+            return Err(self.mismatch(go_type(&json), Ty::Int(name)));
         };
         let fits = match (number.as_i64(), name) {
             (None, _) => false,

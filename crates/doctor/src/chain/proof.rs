@@ -16,7 +16,7 @@ use longboat_api::{
     reasons::condition as reason,
     v1alpha2::LLMInferenceService,
 };
-use longboat_key::{Name, Namespace};
+use longboat_key::{Key, Name, Namespace};
 
 use longboat_plan::kv_connector::{connectors, words};
 
@@ -85,8 +85,7 @@ fn pods<'a>(
 }
 
 fn label(pod: &Pod) -> String {
-    let part = |text: &Option<String>| text.clone().unwrap_or_default();
-    format!("Pod {}/{}", part(&pod.metadata.namespace), part(&pod.metadata.name))
+    format!("Pod {}", Key::of(pod))
 }
 
 fn main_container(pod: &Pod) -> Option<&Container> {
@@ -171,14 +170,7 @@ fn mismatch(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
         let cause = format!("decode uses {}, prefill uses {}", list(&to), list(&from));
         return Some(Cause::new("ConnectorsDiffer", cause, fix).through(label(decode)));
     }
-    let version = |pod: &Pod| {
-        let name = Name::of(&pod.metadata);
-        facts
-            .engines
-            .get(&format!("{}/{name}", (Namespace::of(&service.metadata), Name::of(&service.metadata)).0))?
-            .version
-            .clone()
-    };
+    let version = |pod: &Pod| facts.engines.get(&Key::of(pod).to_string())?.version.clone();
     let (decoding, prefilling) = (version(decode)?, version(prefill)?);
     (decoding != prefilling).then(|| {
         let cause = format!(
@@ -192,7 +184,7 @@ fn mismatch(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
 
 /// Returns a cause if a NetworkPolicy blocks the port at which the agents of the connector meet.
 fn blocked_port(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
-    let (namespace, _) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
+    let namespace = Namespace::of(&service.metadata);
     pods(facts, service, &[role::PREFILL]).find_map(|pod| {
         let main = main_container(pod)?;
         let mut env = main.env.iter().flatten().filter(|variable| variable.name == SIDE_CHANNEL_PORT);

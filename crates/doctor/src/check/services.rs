@@ -2,7 +2,7 @@
 
 use longboat_api::{
     annotations,
-    conditions::{Condition, ConditionStatus, types},
+    conditions::{Condition, types},
     names::CONTROLLER,
     reasons::condition as reason,
     shared_picker::OWN,
@@ -124,11 +124,7 @@ fn unproven(facts: &Facts, service: &LLMInferenceService, object: &str) -> Optio
 }
 
 fn step(condition: &Condition) -> String {
-    let status = match condition.status {
-        ConditionStatus::True => "True",
-        ConditionStatus::False => "False",
-        ConditionStatus::Unknown => "Unknown",
-    };
+    let status = condition.status.as_str();
     format!("{}={status} {}", condition.type_, condition.reason).trim_end().to_owned()
 }
 

@@ -10,11 +10,9 @@ use std::{
 use futures::{StreamExt, stream};
 use k8s_openapi::{
     api::{
-        admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
         apps::v1::Deployment,
         coordination::v1::Lease,
         core::v1::{Event, Node, PersistentVolumeClaim, Pod, Secret},
-        networking::v1::NetworkPolicy,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     jiff::Timestamp,
@@ -222,9 +220,9 @@ async fn of_services(client: &Client, facts: &mut Facts) {
     let system = limits_pickers.then(|| facts.snapshot.system_namespace.to_string());
     let with_policies: BTreeSet<String> = apart.into_iter().chain(system).collect();
     for namespace in &with_policies {
-        let policies = list::<NetworkPolicy>(Api::namespaced(client.clone(), namespace), &any).await;
         let what = format!("network policies of {namespace}");
-        facts.network_policies.extend(kept(policies, &what, &mut facts.hidden));
+        let policies = Api::namespaced(client.clone(), namespace);
+        facts.network_policies.extend(listed(policies, &any, &what, &mut facts.hidden).await);
     }
     let when = |event: &Event| {
         event.last_timestamp.as_ref().map(|time| time.0).or(event.event_time.as_ref().map(|time| time.0))
@@ -242,15 +240,16 @@ async fn api_keys(client: &Client, facts: &mut Facts) {
     let namespaces: BTreeSet<Namespace> = keyed.map(|metadata| Namespace::of(metadata).to_shared()).collect();
     let labelled = ListParams::default().labels(API_KEY_LABEL);
     for namespace in &namespaces {
-        let secrets = list::<Secret>(Api::namespaced(client.clone(), namespace), &labelled).await;
-        let secrets = kept(secrets, &format!("Secrets with API keys of {namespace}"), &mut facts.hidden);
+        let what = format!("Secrets with API keys of {namespace}");
+        let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+        let secrets = listed(secrets, &labelled, &what, &mut facts.hidden).await;
         facts.refused_keys.extend(api_key_problems(secrets));
     }
 }
 
 async fn of_the_local_node(client: &Client, facts: &mut Facts) {
-    let nodes = list::<Node>(Api::all(client.clone()), &ListParams::default()).await;
-    for node in kept(nodes, "nodes", &mut facts.hidden) {
+    let nodes: Api<Node> = Api::all(client.clone());
+    for node in listed(nodes, &ListParams::default(), "nodes", &mut facts.hidden).await {
         let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
         let other_paths = conditions.into_iter().flatten().find(|condition| {
             condition.type_ == MOUNT_NAMESPACES
@@ -276,18 +275,11 @@ async fn installation(client: &Client, facts: &mut Facts, ours: bool) {
         Ok(found) => facts.lease = found,
         Err(error) => facts.hidden.push(format!("the controllers' Lease: {}", reader::sentence(&error))),
     }
-    let pods = list::<Pod>(Api::namespaced(client.clone(), &system), &ListParams::default()).await;
-    facts.pods.extend(kept(pods, &format!("pods of {system}"), &mut facts.hidden));
-    let mutating =
-        list::<MutatingWebhookConfiguration>(Api::all(client.clone()), &ListParams::default()).await;
-    let is_ours =
-        |name: &Option<String>| name.as_deref().is_some_and(|name| name.ends_with(".serving.kserve.io"));
-    let mutating = kept(mutating, "webhook configurations", &mut facts.hidden);
-    facts.mutating = mutating.into_iter().filter(|found| is_ours(&found.metadata.name)).collect();
-    let validating =
-        list::<ValidatingWebhookConfiguration>(Api::all(client.clone()), &ListParams::default()).await;
-    let validating = kept(validating, "webhook configurations", &mut facts.hidden);
-    facts.validating = validating.into_iter().filter(|found| is_ours(&found.metadata.name)).collect();
+    let pods = Api::namespaced(client.clone(), &system);
+    let what = format!("pods of {system}");
+    facts.pods.extend(listed(pods, &ListParams::default(), &what, &mut facts.hidden).await);
+    facts.mutating = own_webhooks(client, &mut facts.hidden).await;
+    facts.validating = own_webhooks(client, &mut facts.hidden).await;
     if facts.controller.is_some() {
         rights::denied(client, facts).await;
     }
@@ -295,6 +287,25 @@ async fn installation(client: &Client, facts: &mut Facts, ours: bool) {
         webhooks::admission(client, &system, facts).await;
         webhooks::conversion(client, &system, facts).await;
     }
+}
+
+/// Returns our webhook configurations.
+async fn own_webhooks<K>(client: &Client, hidden: &mut Vec<String>) -> Vec<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let all = Api::all(client.clone());
+    let mut found: Vec<K> = listed(all, &ListParams::default(), "webhook configurations", hidden).await;
+    found.retain(|found| found.name_any().ends_with(".serving.kserve.io"));
+    found
+}
+
+/// Like [`list`] and [`kept`].
+async fn listed<K>(api: Api<K>, parameters: &ListParams, what: &str, hidden: &mut Vec<String>) -> Vec<K>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    kept(list(api, parameters).await, what, hidden)
 }
 
 async fn list<K>(api: Api<K>, parameters: &ListParams) -> Result<Vec<K>, kube::Error>

@@ -3,7 +3,7 @@
 use kube::{
     Api, Client,
     api::{ListParams, PostParams},
-    core::DynamicObject,
+    core::{DynamicObject, GroupVersionKind},
     discovery::ApiResource,
 };
 use longboat_api::v1alpha2::LLMInferenceService;
@@ -21,35 +21,28 @@ pub(super) async fn admission(client: &Client, system: &str, facts: &mut Facts) 
     });
     let Ok(object) = serde_json::from_value(object) else { return };
     let dry = PostParams { dry_run: true, ..PostParams::default() };
-    match api.create(&dry, &object).await {
-        Err(kube::Error::Api(status))
-            if status.code == 403 && !status.message.contains("admission webhook") =>
-        {
-            facts.hidden.push(format!("whether services can be created: {}", status.message));
-        }
-        Err(kube::Error::Api(status)) => facts.admission = Some(status.message.clone()),
-        Err(error) => facts.admission = Some(reader::sentence(&error)),
-        Ok(_) => {}
-    }
+    let answer = api.create(&dry, &object).await;
+    facts.admission = failure(answer, "whether services can be created", &mut facts.hidden);
 }
 
 /// Finds out whether services can be read in the older version.
 pub(super) async fn conversion(client: &Client, system: &str, facts: &mut Facts) {
-    let resource = ApiResource {
-        group: "serving.kserve.io".into(),
-        version: "v1alpha1".into(),
-        api_version: "serving.kserve.io/v1alpha1".into(),
-        kind: "LLMInferenceServiceConfig".into(),
-        plural: "llminferenceserviceconfigs".into(),
-    };
+    let kind = GroupVersionKind::gvk("serving.kserve.io", "v1alpha1", "LLMInferenceServiceConfig");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "llminferenceserviceconfigs");
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), system, &resource);
     // One preset is enough, because all objects go through the same webhook.
-    match api.list(&ListParams::default().limit(1)).await {
-        Err(kube::Error::Api(status)) if status.code == 403 => {
-            facts.hidden.push(format!("whether objects can be converted: {}", status.message));
+    let answer = api.list(&ListParams::default().limit(1)).await;
+    facts.conversion = failure(answer, "whether objects can be converted", &mut facts.hidden);
+}
+
+/// Returns why a request failed. A user who lacks the right to send it learns nothing from its failure.
+fn failure<T>(answer: Result<T, kube::Error>, what: &str, hidden: &mut Vec<String>) -> Option<String> {
+    match answer.err()? {
+        kube::Error::Api(status) if status.code == 403 && !status.message.contains("admission webhook") => {
+            hidden.push(format!("{what}: {}", status.message));
+            None
         }
-        Err(kube::Error::Api(status)) => facts.conversion = Some(status.message.clone()),
-        Err(error) => facts.conversion = Some(reader::sentence(&error)),
-        Ok(_) => {}
+        kube::Error::Api(status) => Some(status.message.clone()),
+        error => Some(reader::sentence(&error)),
     }
 }

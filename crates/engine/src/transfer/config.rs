@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use longboat_accept::KV_TOKEN_VARIABLE;
 use longboat_serving::ArgsError;
 use serde_json::Value;
 
@@ -19,8 +20,6 @@ const PORT: &str = "VLLM_NIXL_SIDE_CHANNEL_PORT";
 /// How long blocks are kept for a decoder if `kv_lease_duration` does not say it. vLLM's decoders extend a lease of 30 seconds while
 /// their request waits. The decoders of this engine do not, and a busy one may fetch late.
 const LEASE_DURATION: Duration = Duration::from_mins(8);
-/// The variable with a secret that the engines share. A local node sets it.
-const TOKEN: &str = "LONGBOAT_KV_TOKEN";
 /// The shortest allowed secret. A shorter one could be guessed.
 const MIN_TOKEN_BYTES: usize = 16;
 
@@ -177,9 +176,9 @@ impl Settings {
             None => 5600,
             Some(text) => text.parse().map_err(|_| invalid(PORT, format!("`{text}` is not a port")))?,
         };
-        let token = set(TOKEN).filter(|token| token.len() >= MIN_TOKEN_BYTES).ok_or_else(|| {
+        let token = set(KV_TOKEN_VARIABLE).filter(|token| token.len() >= MIN_TOKEN_BYTES).ok_or_else(|| {
             let reason = format!(
-                "engines that exchange KV caches need a shared secret: set the variable {TOKEN} of all \
+                "engines that exchange KV caches need a shared secret: set the variable {KV_TOKEN_VARIABLE} of all \
                  engines to the same random text of at least {MIN_TOKEN_BYTES} characters"
             );
             invalid("--kv-transfer-config", reason)
@@ -237,12 +236,14 @@ mod tests {
             };
             Settings::new(both.clone(), host.parse().unwrap(), &variable).map_err(|error| error.to_string())
         };
-        let secret = (TOKEN, "0123456789abcdef");
+        let secret = (KV_TOKEN_VARIABLE, "0123456789abcdef");
         let taken = settings("127.0.0.9", &[secret, (PORT, "7")]).unwrap();
         assert_eq!(taken.address, "127.0.0.9:7".parse().unwrap());
         assert_eq!(settings("127.0.0.1", &[secret]).unwrap().address.port(), 5600);
         assert!(settings("0.0.0.0", &[secret]).unwrap_err().contains("only loopback addresses are allowed"));
-        assert!(settings("127.0.0.1", &[(TOKEN, "short")]).unwrap_err().contains(TOKEN));
+        assert!(
+            settings("127.0.0.1", &[(KV_TOKEN_VARIABLE, "short")]).unwrap_err().contains(KV_TOKEN_VARIABLE)
+        );
         assert!(
             settings("127.0.0.1", &[secret, (PORT, "70000")]).unwrap_err().contains("`70000` is not a port")
         );

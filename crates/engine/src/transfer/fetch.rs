@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use longboat_accept::KV_TOKEN_VARIABLE;
 use longboat_serving::Remote;
 use tokio::{io::AsyncReadExt, net::TcpStream};
 
@@ -25,7 +26,7 @@ pub(super) enum FetchError {
     Broken(SocketAddr, #[source] io::Error),
     #[error("the engine at {0} is not the engine that computed the prompt")]
     OtherEngine(SocketAddr),
-    #[error("the engine at {0} has another secret (LONGBOAT_KV_TOKEN)")]
+    #[error("the engine at {0} has another secret ({token})", token = KV_TOKEN_VARIABLE)]
     Untrusted(SocketAddr),
     #[error("the engine at {0} refuses: {1}")]
     Refused(SocketAddr, String),

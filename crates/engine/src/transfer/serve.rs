@@ -2,6 +2,7 @@
 
 use std::{io, net::SocketAddr, sync::Arc};
 
+use longboat_accept::KV_TOKEN_VARIABLE;
 use parking_lot::RwLock;
 use tokio::{
     io::AsyncWriteExt,
@@ -90,7 +91,7 @@ impl Host {
 
     fn judge(&self, hello: &Hello, ask: &TransferRequest) -> Result<(Name, Vec<Block>), String> {
         if !self.key.trusts_ask(hello, ask) {
-            return Err("the other engine has another secret (LONGBOAT_KV_TOKEN)".to_owned());
+            return Err(format!("the other engine has another secret ({KV_TOKEN_VARIABLE})"));
         }
         if let Some(misfit) = ask.shape.misfit(&self.shape) {
             return Err(misfit);

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use longboat_api::labels;
 use longboat_gateway::CONTROLLER_NAME;
 use longboat_manifest::Document;
 use serde_json::{Value, json};
@@ -176,9 +177,9 @@ impl SubstituteBuilder<'_> {
             "apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": namespace},
             "spec": {
                 "selector": {
-                    "app.kubernetes.io/name": of,
-                    "app.kubernetes.io/part-of": "llminferenceservice",
-                    "kserve.io/component": "workload",
+                    labels::NAME: of,
+                    labels::PART_OF: labels::PART_OF_VALUE,
+                    labels::KSERVE_COMPONENT: labels::KSERVE_COMPONENT_WORKLOAD,
                 },
                 "ports": [{"port": port, "targetPort": SERVING_PORT}],
             },

@@ -45,8 +45,9 @@ pub(crate) async fn connect(cluster: &ClusterArgs) -> anyhow::Result<Cluster> {
 ///
 /// # Errors
 ///
-/// If the namespace does not exist.
-pub(crate) async fn namespace_exists(client: &Client, namespace: &Namespace) -> anyhow::Result<()> {
+/// If a namespace is given and does not exist.
+pub(crate) async fn namespace_exists(client: &Client, namespace: Option<&Namespace>) -> anyhow::Result<()> {
+    let Some(namespace) = namespace else { return Ok(()) };
     let found = Api::<NamespaceObject>::all(client.clone()).get_metadata_opt(namespace).await;
     match found {
         Ok(None) => {

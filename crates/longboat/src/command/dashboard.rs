@@ -26,9 +26,7 @@ pub(crate) fn run(args: &DashboardArgs) -> anyhow::Result<()> {
 async fn serve(args: &DashboardArgs) -> anyhow::Result<()> {
     let shutdown = longboat_accept::shutdown_token()?;
     let cluster = cluster::connect(&args.cluster).await?;
-    if let Some(namespace) = &args.namespace {
-        cluster::namespace_exists(&cluster.client, namespace).await?;
-    }
+    cluster::namespace_exists(&cluster.client, args.namespace.as_ref()).await?;
     let server = Server::bind(args.port).await?;
     let url = server.url();
     printer::labelled("dashboard:", &url);

@@ -12,10 +12,7 @@ use crate::{cli::DiffArgs, printer, runtime::runtime};
 pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Comparison> {
     let documents = input::documents(&args.manifests.files())?;
     let settings = input::settings(&args.environment)?;
-    let ours = ["LLMInferenceService", "LLMInferenceServiceConfig"];
-    if !documents.iter().any(|document| ours.contains(&document.kind())) {
-        return Err(input::no_service(&documents));
-    }
+    input::has_own_kinds(&documents)?;
     let from = args.from();
     let live = from.is_empty() && args.from_presets.is_none();
     let (before, after) = if live {

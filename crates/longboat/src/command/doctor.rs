@@ -35,9 +35,7 @@ pub(crate) fn run(args: DoctorArgs) -> anyhow::Result<bool> {
 /// Returns the findings, and the requested services that do not exist.
 async fn run_checks(args: DoctorArgs) -> anyhow::Result<(Vec<Finding>, Vec<String>)> {
     let client = cluster::connect(&args.look.cluster).await?.client;
-    if let Some(namespace) = &args.namespace {
-        cluster::namespace_exists(&client, namespace).await?;
-    }
+    cluster::namespace_exists(&client, args.namespace.as_ref()).await?;
     // As in kubectl, a name without a namespace refers to the context's namespace.
     let named = (!args.services.is_empty()).then(|| Namespace(client.default_namespace()).to_shared());
     let namespace = args.namespace.or(named);

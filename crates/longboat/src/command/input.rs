@@ -69,6 +69,16 @@ pub(crate) fn no_service(documents: &[Document]) -> anyhow::Error {
     anyhow::anyhow!("the manifests contain no {SERVICE}, only {}{hint}", kinds.join(", "))
 }
 
+/// Refuses manifests in which nothing can be compared.
+pub(crate) fn has_own_kinds(documents: &[Document]) -> anyhow::Result<()> {
+    let ours = ["LLMInferenceService", "LLMInferenceServiceConfig"];
+    if documents.iter().any(|document| ours.contains(&document.kind())) {
+        Ok(())
+    } else {
+        Err(no_service(documents))
+    }
+}
+
 /// Returns the settings with which manifests are read.
 pub(crate) fn settings(args: &EnvironmentArgs) -> anyhow::Result<Settings> {
     let mut settings = Settings {

@@ -32,7 +32,7 @@ pub(crate) async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
     let scope = match &args.namespace {
         _ if args.all_namespaces => Scope::Everywhere,
         Some(namespace) => {
-            cluster::namespace_exists(&client, namespace).await?;
+            cluster::namespace_exists(&client, Some(namespace)).await?;
             Scope::Namespace(namespace.clone())
         }
         None => Scope::Namespace(Namespace(client.default_namespace()).to_shared()),
@@ -83,7 +83,7 @@ async fn follow(
         let mut all = lines::all(&seen, &names(args, scope, &seen), environment);
         if let Some(failure) = follow.failure() {
             let text = format!("no connection to the cluster, so these lines may be outdated: {failure}");
-            all.push(Line { subject: tree::CLUSTER.into(), text, mark: Mark::Bad, depth: 0, time: None });
+            all.push(Line::new(tree::CLUSTER.into(), text, Mark::Bad, 0));
         }
         screen.show(&all);
         let waits = screen.is_live && all.iter().any(|line| line.mark != Mark::Good);

@@ -21,9 +21,7 @@ pub(crate) fn run(args: &WhyArgs) -> anyhow::Result<()> {
 
 async fn records(args: &WhyArgs) -> anyhow::Result<Vec<Value>> {
     let cluster = cluster::connect(&args.look.cluster).await?;
-    if let Some(namespace) = &args.namespace {
-        cluster::namespace_exists(&cluster.client, namespace).await?;
-    }
+    cluster::namespace_exists(&cluster.client, args.namespace.as_ref()).await?;
     let reach = dashboard::reach(cluster.environment)?;
     let pickers = picker::all(&cluster.client, args.namespace.as_ref().map(Namespace::as_deref)).await;
     let pickers = pickers.map_err(|sentence| anyhow!("cannot list the pickers: {sentence}"))?;

@@ -22,8 +22,7 @@ use crate::{
     tree::{Environment, Follow, Line, Scope, Time, TreeObjects, age, data, lines},
     up::{
         cause,
-        question::Gateway,
-        question::{Api, Question},
+        question::{Api, Gateway, Question},
         service,
     },
 };
@@ -85,10 +84,7 @@ impl Cluster for ClusterBackend {
         let client = self.client.clone();
         run_blocking(move || async move {
             let documents = longboat_manifest::parse("manifest", &manifests)?;
-            let ours = ["LLMInferenceService", "LLMInferenceServiceConfig"];
-            if !documents.iter().any(|document| ours.contains(&document.kind())) {
-                return Err(input::no_service(&documents));
-            }
+            input::has_own_kinds(&documents)?;
             let changes = input::changes(client, documents).await?;
             let refused = changes.has_errors || !changes.failed.is_empty();
             let failed = changes.failed.iter().map(|error| format!("{error:#}"));

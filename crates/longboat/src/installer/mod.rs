@@ -41,15 +41,7 @@ pub(crate) async fn image(client: &Client, namespace: &str) -> anyhow::Result<Op
     let found = deployments.get_opt(CONTROLLER).await;
     let title = object::named("Deployment", Some(namespace), CONTROLLER);
     let found = found.map_err(|error| object::refused("read", &title, &error))?;
-    let managers = |found: &Deployment| {
-        found
-            .metadata
-            .managed_fields
-            .iter()
-            .flatten()
-            .any(|entry| entry.manager.as_deref() == Some(object::MANAGER))
-    };
-    let pod = found.filter(managers).and_then(|found| found.spec?.template.spec);
+    let pod = found.filter(survey::is_ours).and_then(|found| found.spec?.template.spec);
     Ok(pod.and_then(|pod| pod.containers.into_iter().next()?.image))
 }
 

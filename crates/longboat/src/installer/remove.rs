@@ -8,6 +8,7 @@ use kube::{
     api::{DeleteParams, ListParams},
     core::{DynamicObject, PartialObjectMeta},
 };
+use longboat_api::names::{CONTROLLER_LEASE, WEBHOOK_CA};
 use longboat_install::{
     kinds::{self, Kind},
     names::{CONTROLLER, LABEL, LABEL_VALUE},
@@ -18,13 +19,9 @@ use longboat_watch::has_code;
 use super::{object, wait::Deadline};
 use crate::{cli::Services, printer};
 
-const SERVICES: Kind = Kind {
-    api_version: "serving.kserve.io/v1alpha2",
-    kind: "LLMInferenceService",
-    plural: "llminferenceservices",
-    namespaced: true,
-};
-const PODS: Kind = Kind { api_version: "v1", kind: "Pod", plural: "pods", namespaced: true };
+const SERVICES: Kind =
+    Kind::new("serving.kserve.io/v1alpha2", "LLMInferenceService", "llminferenceservices", true);
+const PODS: Kind = Kind::new("v1", "Pod", "pods", true);
 const CONFIGS: &str = "LLMInferenceServiceConfig";
 const DEFINITIONS: &str = "CustomResourceDefinition";
 /// The annotation with which Helm marks its objects.
@@ -270,9 +267,6 @@ impl Remover {
 
 /// The objects that the controllers create for themselves in their namespace.
 const TRACES: [(Kind, &str); 2] = [
-    (Kind { api_version: "v1", kind: "Secret", plural: "secrets", namespaced: true }, "llmisvc-webhook-ca"),
-    (
-        Kind { api_version: "coordination.k8s.io/v1", kind: "Lease", plural: "leases", namespaced: true },
-        "llminferenceservice-kserve-controller-manager",
-    ),
+    (Kind::new("v1", "Secret", "secrets", true), WEBHOOK_CA),
+    (Kind::new("coordination.k8s.io/v1", "Lease", "leases", true), CONTROLLER_LEASE),
 ];

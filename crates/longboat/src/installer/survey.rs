@@ -116,7 +116,7 @@ pub(super) async fn read_live(
 }
 
 /// Whether this command wrote the object.
-pub(super) fn is_ours(found: &PartialObjectMeta<DynamicObject>) -> bool {
+pub(super) fn is_ours(found: &impl ResourceExt) -> bool {
     found.managed_fields().iter().any(|entry| entry.manager.as_deref() == Some(MANAGER))
 }
 

@@ -18,50 +18,24 @@ pub(crate) struct CatalogueModel {
 /// The same model in a format of browsers. It is larger than the model itself.
 const ONNX: Option<&str> = Some("onnx/*");
 
+const fn model(
+    name: &'static str,
+    repository: &'static str,
+    ignore: Option<&'static str>,
+    megabytes: u64,
+    licence: &'static str,
+) -> CatalogueModel {
+    CatalogueModel { name, repository, ignore, megabytes, licence }
+}
+
 /// The catalogue, the smallest model first. All have weights in safetensors, so vLLM serves the same files on a cluster.
 pub(crate) const MODELS: [CatalogueModel; 6] = [
-    CatalogueModel {
-        name: "smollm2-135m",
-        repository: "HuggingFaceTB/SmolLM2-135M-Instruct",
-        ignore: ONNX,
-        megabytes: 273,
-        licence: "Apache-2.0",
-    },
-    CatalogueModel {
-        name: "smollm2-360m",
-        repository: "HuggingFaceTB/SmolLM2-360M-Instruct",
-        ignore: ONNX,
-        megabytes: 727,
-        licence: "Apache-2.0",
-    },
-    CatalogueModel {
-        name: "qwen2.5-0.5b",
-        repository: "Qwen/Qwen2.5-0.5B-Instruct",
-        ignore: None,
-        megabytes: 1_000,
-        licence: "Apache-2.0",
-    },
-    CatalogueModel {
-        name: "qwen3-0.6b",
-        repository: "Qwen/Qwen3-0.6B",
-        ignore: None,
-        megabytes: 1_519,
-        licence: "Apache-2.0",
-    },
-    CatalogueModel {
-        name: "qwen2.5-1.5b",
-        repository: "Qwen/Qwen2.5-1.5B-Instruct",
-        ignore: None,
-        megabytes: 3_099,
-        licence: "Apache-2.0",
-    },
-    CatalogueModel {
-        name: "smollm2-1.7b",
-        repository: "HuggingFaceTB/SmolLM2-1.7B-Instruct",
-        ignore: ONNX,
-        megabytes: 3_427,
-        licence: "Apache-2.0",
-    },
+    model("smollm2-135m", "HuggingFaceTB/SmolLM2-135M-Instruct", ONNX, 273, "Apache-2.0"),
+    model("smollm2-360m", "HuggingFaceTB/SmolLM2-360M-Instruct", ONNX, 727, "Apache-2.0"),
+    model("qwen2.5-0.5b", "Qwen/Qwen2.5-0.5B-Instruct", None, 1_000, "Apache-2.0"),
+    model("qwen3-0.6b", "Qwen/Qwen3-0.6B", None, 1_519, "Apache-2.0"),
+    model("qwen2.5-1.5b", "Qwen/Qwen2.5-1.5B-Instruct", None, 3_099, "Apache-2.0"),
+    model("smollm2-1.7b", "HuggingFaceTB/SmolLM2-1.7B-Instruct", ONNX, 3_427, "Apache-2.0"),
 ];
 
 /// Finds a model by its name, in any case.

@@ -96,11 +96,7 @@ pub(crate) fn serves(service: &LLMInferenceService) -> bool {
 
 /// Formats a condition in one line: `MainWorkloadReady=False Progressing: …`.
 pub(super) fn step(condition: &Condition) -> String {
-    let status = match condition.status {
-        ConditionStatus::True => "True",
-        ConditionStatus::False => "False",
-        ConditionStatus::Unknown => "Unknown",
-    };
+    let status = condition.status.as_str();
     format!("{}={status} {}", condition.type_, said(condition)).trim_end().to_owned()
 }
 

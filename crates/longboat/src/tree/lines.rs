@@ -25,7 +25,7 @@ pub(crate) fn all(seen: &TreeObjects, names: &[Key], environment: Environment) -
         let subject = key.to_string();
         let Some(service) = find(seen, key) else {
             let text = "not created yet".to_owned();
-            lines.push(Line { subject, text, mark: Mark::Waiting, depth: 0, time: None });
+            lines.push(Line::new(subject, text, Mark::Waiting, 0));
             continue;
         };
         let workloads = workloads::of(seen, service);
@@ -33,22 +33,12 @@ pub(crate) fn all(seen: &TreeObjects, names: &[Key], environment: Environment) -
         lines.push(head(service, &subject, environment, &mut causes, &workloads));
         for condition in causes {
             let beyond = environment == Environment::Laptop && is_beyond_a_laptop(condition);
-            lines.push(Line {
-                subject: format!("{subject} {}", condition.type_),
-                text: if beyond { format!("cannot run here: {}", said(condition)) } else { said(condition) },
-                mark: mark(condition),
-                depth: 1,
-                time: None,
-            });
+            let text = if beyond { format!("cannot run here: {}", said(condition)) } else { said(condition) };
+            lines.push(Line::new(format!("{subject} {}", condition.type_), text, mark(condition), 1));
         }
         if let Some(group) = group::of(service) {
-            lines.push(Line {
-                subject: format!("{subject} group {}", group.name),
-                text: group::shares(group),
-                mark: Mark::Good,
-                depth: 1,
-                time: None,
-            });
+            let subject = format!("{subject} group {}", group.name);
+            lines.push(Line::new(subject, group::shares(group), Mark::Good, 1));
         }
         for found in &workloads {
             lines.push(workload(found, &subject));
@@ -177,13 +167,8 @@ fn workload(workload: &Workload<'_>, service: &str) -> Line {
             ("LeaderWorkerSet", &found.metadata.name, ready, wanted, text)
         }
     };
-    Line {
-        subject: format!("{service} {kind} {}", name.as_deref().unwrap_or_default()),
-        text,
-        mark: if ready >= wanted { Mark::Good } else { Mark::Waiting },
-        depth: 1,
-        time: None,
-    }
+    let subject = format!("{service} {kind} {}", name.as_deref().unwrap_or_default());
+    Line::new(subject, text, if ready >= wanted { Mark::Good } else { Mark::Waiting }, 1)
 }
 
 #[cfg(test)]

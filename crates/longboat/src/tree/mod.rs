@@ -61,6 +61,15 @@ pub(crate) struct Line {
     pub(crate) time: Option<Time>,
 }
 
+// === impl Line ===
+
+impl Line {
+    /// A line without a time.
+    pub(crate) fn new(subject: String, text: String, mark: Mark, depth: usize) -> Self {
+        Self { subject, text, mark, depth, time: None }
+    }
+}
+
 /// The time on a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Time {

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     fn line(depth: usize, subject: &str, text: &str, mark: Mark) -> Line {
-        Line { subject: subject.into(), text: text.into(), mark, depth, time: None }
+        Line::new(subject.into(), text.into(), mark, depth)
     }
 
     fn drawn(lines: &[Line], room: usize) -> String {

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use longboat_accept::POD_ADDRESS_VARIABLE;
+use longboat_accept::{KV_TOKEN_VARIABLE, POD_ADDRESS_VARIABLE};
 use longboat_download::{CACHE_VARIABLE, MODE_VARIABLE, MODELS_VARIABLE, PATIENCE_VARIABLE};
 
 use super::credentials::{Credentials, listed};
 use super::paths::PathMap;
 use crate::mounts::Mounts;
 use crate::options::Engine;
+use crate::reaper::NODE_ID;
 
 /// Host variables that containers inherit, unless the engine is the user's own command. With them, programs find their
 /// locale, libraries, devices, proxies and caches. An entry that ends in `*` is a prefix.
@@ -182,8 +183,8 @@ pub(super) fn environment(
     let added = [
         ("PATH", path),
         (POD_ADDRESS_VARIABLE, site.pod_ip.clone()),
-        ("LONGBOAT_NODE_ID", host.node_id.clone()),
-        ("LONGBOAT_KV_TOKEN", host.kv_token.clone()),
+        (NODE_ID, host.node_id.clone()),
+        (KV_TOKEN_VARIABLE, host.kv_token.clone()),
     ];
     env.extend(added.map(|(key, value)| (key.to_owned(), value)));
     // The simulator needs no weights, so the download is skipped, which the role logs. Weights for a real engine are cached

@@ -17,7 +17,7 @@ use serde_json::json;
 use super::pods::has_ended;
 use super::queue::{self, Again, Key, Reconcile, triggers};
 use super::setup::Setup;
-use super::writes::tolerate;
+use super::writes::{merge, tolerate};
 use crate::cache::Cache;
 use crate::events::{Recorder, Severity};
 use crate::private;
@@ -145,7 +145,7 @@ impl Claims {
             },
             "spec": {"volumeName": volume},
         });
-        api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        merge(&api, &key.name, patch).await?;
         let status = json!({"status": {
             "phase": "Bound", "accessModes": spec.access_modes, "capacity": capacity,
         }});
@@ -196,7 +196,7 @@ impl Claims {
         let patch = json!({"metadata": {
             "resourceVersion": object.meta().resource_version, "finalizers": kept,
         }});
-        tolerate(api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await, &[404])?;
+        tolerate(merge(api, name, patch).await, &[404])?;
         Ok(())
     }
 }

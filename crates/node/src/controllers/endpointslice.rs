@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::stream;
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::{ObjectReference, Pod, Service};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt};
+use kube::api::{DeleteParams, PostParams};
+use kube::{Api, Client, Resource, ResourceExt};
 use longboat_api::shared_picker::{MANAGED_BY, SERVICE_NAME};
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -24,8 +24,7 @@ use super::pods::{has_ended, ready_since};
 use super::queue::{self, Again, Key, Reconcile, key_of, triggers};
 use super::selector;
 use super::setup::Caches;
-use super::writes::tolerate;
-use crate::events::reference;
+use super::writes::{merge, tolerate};
 
 const MANAGER: &str = "endpointslice-controller.k8s.io";
 
@@ -90,7 +89,7 @@ impl Reconcile<Service> for Slices {
                         "endpoints": slice.endpoints,
                         "ports": slice.ports,
                     });
-                    api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+                    merge(&api, &name, patch).await?;
                 }
                 Some(_) => {}
             }
@@ -181,11 +180,7 @@ fn endpoint(pod: &Pod, publish_all: bool) -> Option<Endpoint> {
     let ip = status.pod_ip.clone().filter(|ip| !ip.is_empty())?;
     let serving = ready_since(pod).is_some();
     let terminating = pod.metadata.deletion_timestamp.is_some();
-    let target = k8s_openapi::api::core::v1::ObjectReference {
-        api_version: None,
-        resource_version: None,
-        ..reference(pod)
-    };
+    let target = ObjectReference { api_version: None, ..pod.object_ref(&()) };
     Some(Endpoint {
         addresses: vec![ip],
         conditions: Some(EndpointConditions {

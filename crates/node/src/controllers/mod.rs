@@ -37,7 +37,7 @@ use crate::events::Recorder;
 pub(crate) use queue::sleep_until;
 pub(crate) use setup::Caches;
 use setup::Setup;
-pub(crate) use writes::tolerate;
+pub(crate) use writes::{api_beside, merge, tolerate};
 
 /// Facts about the machine that controllers need.
 pub(crate) struct Machine<'a> {

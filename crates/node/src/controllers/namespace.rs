@@ -3,7 +3,7 @@
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::PostParams;
 use kube::runtime::watcher;
 use kube::{Api, Client};
 use longboat_watch::{Selection, text_of_watch};
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::queue::{self, Again, Key, Reconcile, Trigger};
 use super::setup::Caches;
-use super::writes::tolerate;
+use super::writes::{merge, tolerate};
 
 const ROOT_CA: &str = "kube-root-ca.crt";
 const ROOT_CA_DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal \
@@ -81,8 +81,7 @@ impl Reconcile<Namespace> for Defaults {
                 tolerate(maps.create(&PostParams::default(), &map).await, &[409])?;
             }
             Some(map) if map.data.as_ref().and_then(|data| data.get("ca.crt")) != Some(pem) => {
-                let patch = Patch::Merge(json!({"data": {"ca.crt": pem}}));
-                maps.patch(ROOT_CA, &PatchParams::default(), &patch).await?;
+                merge(&maps, ROOT_CA, json!({"data": {"ca.crt": pem}})).await?;
             }
             Some(_) => {}
         }

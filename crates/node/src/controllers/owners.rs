@@ -35,12 +35,6 @@ pub(super) fn owner_key<K: Resource>(object: &K, kind: &str) -> Option<Key> {
 
 /// Returns a reference that makes `owner` the controller of another object.
 pub(super) fn control_by<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
-    OwnerReference {
-        api_version: K::api_version(&()).into_owned(),
-        kind: K::kind(&()).into_owned(),
-        name: owner.meta().name.clone().unwrap_or_default(),
-        uid: owner.meta().uid.clone().unwrap_or_default(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    }
+    let reference = owner.controller_owner_ref(&()).unwrap_or_default();
+    OwnerReference { block_owner_deletion: Some(true), ..reference }
 }

@@ -23,7 +23,7 @@ use super::pods::{from_template, has_ended, ready_since};
 use super::queue::{self, Again, Key, Reconcile, triggers};
 use super::replicaset::available_at;
 use super::setup::Setup;
-use super::writes::{delete_pod, merge_status, tolerate, with_nulls};
+use super::writes::{api_beside, delete_pod, merge_status, tolerate, with_nulls};
 use crate::cache::Cache;
 use crate::events::{Recorder, Severity};
 
@@ -87,8 +87,7 @@ impl StatefulSets {
         ordinal: i32,
         status: &StatefulSetStatus,
     ) -> Result<(), kube::Error> {
-        let namespace = set.namespace().unwrap_or_default();
-        let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), &namespace);
+        let claims: Api<PersistentVolumeClaim> = api_beside(&self.client, set);
         for claim in claims_of(set, ordinal) {
             let name = claim.name_any();
             if claims.get_opt(&name).await?.is_some() {
@@ -101,7 +100,7 @@ impl StatefulSets {
                 self.recorder.publish(set, Severity::Normal, "SuccessfulCreate", message);
             }
         }
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
+        let api: Api<Pod> = api_beside(&self.client, set);
         let revision = status.update_revision.clone().unwrap_or_default();
         match api.create(&PostParams::default(), &pod_of(set, ordinal, &revision)).await {
             Ok(pod) => {
@@ -128,8 +127,7 @@ impl StatefulSets {
         if policy.when_scaled.as_deref() != Some("Delete") || templates.is_empty() {
             return Ok(());
         }
-        let namespace = set.namespace().unwrap_or_default();
-        let api: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), &namespace);
+        let api: Api<PersistentVolumeClaim> = api_beside(&self.client, set);
         let (first, replicas) = bounds(set);
         for claim in api.list(&kube::api::ListParams::default()).await? {
             let name = claim.name_any();

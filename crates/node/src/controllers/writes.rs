@@ -32,8 +32,7 @@ pub(super) async fn create_pod<K: Resource<DynamicType = ()>>(
     owner: &K,
     pod: &Pod,
 ) -> Result<Pod, kube::Error> {
-    let namespace = owner.meta().namespace.as_deref().unwrap_or_default();
-    let created = Api::<Pod>::namespaced(client.clone(), namespace).create(&PostParams::default(), pod).await;
+    let created = api_beside(client, owner).create(&PostParams::default(), pod).await;
     match &created {
         Ok(pod) => {
             let message = format!("Created pod: {}", pod.name_any());
@@ -54,10 +53,27 @@ pub(super) async fn delete_pod(client: &Client, pod: &Pod) -> Result<bool, kube:
     if pod.metadata.deletion_timestamp.is_some() {
         return Ok(false);
     }
-    let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
+    let api: Api<Pod> = api_beside(client, pod);
     let preconditions = Some(Preconditions { uid: pod.uid(), resource_version: None });
     let params = DeleteParams { preconditions, ..DeleteParams::default() };
     Ok(tolerate(api.delete(&pod.name_any(), &params).await, &[404, 409])?.is_some())
+}
+
+/// Returns the API for the objects of a kind in the namespace of an object.
+pub(crate) fn api_beside<K>(client: &Client, object: &impl ResourceExt) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    Api::namespaced(client.clone(), &object.namespace().unwrap_or_default())
+}
+
+/// Merges a change into an object.
+pub(crate) async fn merge<K: Clone + DeserializeOwned + Debug>(
+    api: &Api<K>,
+    name: &str,
+    change: Value,
+) -> Result<K, kube::Error> {
+    api.patch(name, &PatchParams::default(), &Patch::Merge(change)).await
 }
 
 /// Merges a status into an object. Returns whether the object was still there. A status that was computed from an old
@@ -70,7 +86,7 @@ pub(super) async fn merge_status<K>(
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
 {
-    let api: Api<K> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
+    let api: Api<K> = api_beside(client, object);
     let patch = json!({"metadata": {"resourceVersion": object.meta().resource_version}, "status": status});
     let answer = api.patch_status(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await;
     Ok(tolerate(answer, &[404])?.is_some())

@@ -6,7 +6,6 @@ mod directory;
 mod download;
 pub(crate) mod kubelet;
 mod machine;
-mod qos;
 mod report;
 mod services;
 pub(crate) mod shared;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::PostParams;
 use kube::{Api, ResourceExt};
 use longboat_api::engine::{ENGINES, Engine as ModelServer, VLLM};
 use longboat_watch::text_of;
@@ -25,6 +25,7 @@ use crate::container::instance;
 use crate::container::launch::{self, Launch, LaunchError};
 use crate::container::process::Process;
 use crate::container::sources::Sources;
+use crate::controllers::{api_beside, merge};
 use crate::events::Severity;
 use crate::options::{ENGINE_ANNOTATION, Engine};
 use crate::pod_access::LiveContainer;
@@ -269,10 +270,9 @@ impl Worker {
         if self.pod.annotations().get(ENGINE_ANNOTATION) == Some(note) {
             return Ok(());
         }
-        let pods: Api<Pod> =
-            Api::namespaced(self.shared.client.clone(), &self.pod.namespace().unwrap_or_default());
+        let pods: Api<Pod> = api_beside(&self.shared.client, &*self.pod);
         let patch = json!({"metadata": {"annotations": {ENGINE_ANNOTATION: note}}});
-        pods.patch(&self.pod.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
+        merge(&pods, &self.pod.name_any(), patch).await?;
         Ok(())
     }
 

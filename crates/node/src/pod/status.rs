@@ -12,7 +12,6 @@ use longboat_download::PROGRESS_CONDITION;
 
 use super::containers::Member;
 use super::machine::{Record, RestartPolicy, Role, State, Termination, has_ended};
-use super::qos;
 use crate::registration::HOST_IP;
 
 /// The inputs of the status.
@@ -56,8 +55,7 @@ pub(super) fn compute(input: &Input<'_>) -> PodStatus {
         host_ip: Some(HOST_IP.to_owned()),
         host_ips: Some(vec![HostIP { ip: HOST_IP.to_owned() }]),
         start_time: Some(Time(whole_seconds(input.started_at))),
-        qos_class: input.pod.spec.as_ref().map(|spec| qos::class(spec).to_owned()),
-        // Fields of other writers stay as they are.
+        // Fields of other writers stay as they are, and so does the quality of service: the API server computes it.
         ..input.before.clone()
     }
 }

@@ -26,7 +26,7 @@ use crate::address::AddressLease;
 use crate::container::env::PodFacts;
 use crate::container::instance::{InstanceEvent, Stop};
 use crate::container::log::ContainerLog;
-use crate::controllers::{sleep_until, tolerate};
+use crate::controllers::{api_beside, sleep_until, tolerate};
 use crate::events::{Severity, reference};
 use crate::pod_access::{PodEntry, PodRegistration};
 use crate::private;
@@ -150,7 +150,7 @@ async fn rest(shared: &Shared, mut view: watch::Receiver<View>) {
 
 /// Deletes a pod whose containers have ended. Returns `false` if this failed.
 async fn delete(shared: &Shared, pod: &Pod) -> bool {
-    let api: Api<Pod> = Api::namespaced(shared.client.clone(), &pod.namespace().unwrap_or_default());
+    let api: Api<Pod> = api_beside(&shared.client, pod);
     let params = DeleteParams {
         grace_period_seconds: Some(0),
         preconditions: Some(Preconditions { uid: pod.uid(), resource_version: None }),
@@ -444,8 +444,7 @@ impl Worker {
         if status == self.published {
             return None;
         }
-        let api: Api<Pod> =
-            Api::namespaced(self.shared.client.clone(), &self.pod.namespace().unwrap_or_default());
+        let api: Api<Pod> = api_beside(&self.shared.client, &*self.pod);
         let patch = Patch::Merge(json!({"metadata": {"uid": self.pod.uid()}, "status": status}));
         match api.patch_status(&self.pod.name_any(), &PatchParams::default(), &patch).await {
             Ok(_) => {

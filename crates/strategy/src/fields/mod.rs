@@ -216,25 +216,9 @@ pub fn unread_quantity(value: &Value) -> Option<String> {
     Some(why.to_owned())
 }
 
-/// Returns the error for a text that is not a time. With `micro`, a time needs microseconds.
+/// Returns the error of Go's time parser for a text that is not a time. With `micro`, a time needs microseconds.
 pub fn unread_time(text: &str, micro: bool) -> Option<String> {
     let layout = if micro { "2006-01-02T15:04:05.000000Z07:00" } else { "2006-01-02T15:04:05Z07:00" };
-    unparsed(text, layout, micro)
-}
-
-/// Returns the error for a value that is neither a 32-bit number nor a text.
-pub fn unread_int_or_string(value: &Value) -> Option<String> {
-    let got = match value {
-        Value::Null | Value::String(_) => return None,
-        Value::Number(number) if number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) => return None,
-        Value::Number(number) => format!("number {number}"),
-        other => go_type(other).to_owned(),
-    };
-    Some(format!("json: cannot unmarshal {got} into Go value of type int32"))
-}
-
-/// Returns the error of Go's time parser for a text that is not a time.
-fn unparsed(text: &str, layout: &str, micro: bool) -> Option<String> {
     let time = clock::parse(text);
     if time.is_some() && (!micro || six_digits(text)) {
         return None;
@@ -248,6 +232,17 @@ fn unparsed(text: &str, layout: &str, micro: bool) -> Option<String> {
         (text.get(4..).unwrap_or_default(), "-")
     };
     Some(format!("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {element:?}"))
+}
+
+/// Returns the error for a value that is neither a 32-bit number nor a text.
+pub fn unread_int_or_string(value: &Value) -> Option<String> {
+    let got = match value {
+        Value::Null | Value::String(_) => return None,
+        Value::Number(number) if number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) => return None,
+        Value::Number(number) => format!("number {number}"),
+        other => go_type(other).to_owned(),
+    };
+    Some(format!("json: cannot unmarshal {got} into Go value of type int32"))
 }
 
 /// Whether a time has exactly six fractional digits, as MicroTime demands.

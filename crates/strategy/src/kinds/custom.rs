@@ -25,10 +25,10 @@ pub struct Custom {
     pub columns: Vec<Column>,
     /// `selectableFields` as paths without the leading dot.
     pub selectable: Vec<String>,
-    /// How objects are converted between versions.
-    pub conversion: Conversion,
-    /// The version in which objects are stored.
-    pub stored: StoredForm,
+    /// `spec.conversion.webhook` of the definition, as written. Without one, a conversion only changes `apiVersion`.
+    pub webhook: Option<Value>,
+    /// `group/version` of the storage version.
+    pub stored: String,
     /// Schemas of all versions by `group/version`, also of versions that are not served: objects may be stored in any
     /// version.
     pub schemas: Arc<[(String, Arc<StructuralSchema>)]>,
@@ -36,13 +36,6 @@ pub struct Custom {
     pub stamp: u64,
     /// The warning that accompanies each answer in a deprecated version.
     pub deprecation: Option<String>,
-}
-
-/// The storage version of a custom resource.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredForm {
-    /// `group/version` of the storage version.
-    pub api_version: String,
 }
 
 /// One of `additionalPrinterColumns`.
@@ -60,15 +53,6 @@ pub struct Column {
     pub priority: i64,
     /// JSONPath within the object.
     pub path: String,
-}
-
-/// How objects are converted from one version to another.
-#[derive(Debug, Clone)]
-pub enum Conversion {
-    /// Only `apiVersion` changes.
-    None,
-    /// `spec.conversion.webhook` of the definition, as written.
-    Webhook(Value),
 }
 
 // === impl Custom ===
@@ -135,12 +119,9 @@ pub fn resources(crd: &Value) -> Vec<Resource> {
                     .flatten()
                     .map(|f| text(&f["jsonPath"]).trim_start_matches('.').to_owned())
                     .collect(),
-                conversion: if spec["conversion"]["strategy"] == "Webhook" {
-                    Conversion::Webhook(spec["conversion"]["webhook"].clone())
-                } else {
-                    Conversion::None
-                },
-                stored: StoredForm { api_version: stored.clone() },
+                webhook: (spec["conversion"]["strategy"] == "Webhook")
+                    .then(|| spec["conversion"]["webhook"].clone()),
+                stored: stored.clone(),
                 schemas: Arc::clone(&schemas),
                 stamp,
                 deprecation: (version["deprecated"] == true).then(|| {

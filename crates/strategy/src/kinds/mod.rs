@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::Strategy;
-pub use custom::{Column, Conversion, Custom, StoredForm};
+use crate::interface::{Plain, Strategy};
+pub use custom::{Column, Custom};
 pub use registry::{Convert, Registry};
 pub use scale::ScalePaths;
 
@@ -126,9 +126,9 @@ impl Resource {
         }
     }
 
-    /// Returns the strategy of a built-in kind. Custom resources have none.
-    pub(crate) fn strategy(&self) -> Option<&'static dyn Strategy> {
-        self.built_in().map(|row| row.strategy)
+    /// Returns what the server does with the objects beyond what it does with all objects.
+    pub fn strategy(&self) -> &'static dyn Strategy {
+        self.built_in().map_or(&Plain, |row| row.strategy)
     }
 
     /// Whether `PUT …/status` exists.

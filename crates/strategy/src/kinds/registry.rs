@@ -12,6 +12,9 @@ use super::{Resource, builtin};
 /// of an object: server-side apply also converts the remainder of an object from which some fields were removed.
 pub type Convert = fn(object: &mut Value, api_version: &str) -> Result<(), String>;
 
+/// Group → versions → resources, in the order of discovery.
+pub type Groups = IndexMap<String, IndexMap<String, Vec<Arc<Resource>>>>;
+
 /// All served resources: the built-in rows, and the versions of established custom resource definitions.
 #[derive(Debug)]
 pub struct Registry {
@@ -23,8 +26,7 @@ pub struct Registry {
 #[derive(Debug, Default)]
 struct Inner {
     by_path: HashMap<(String, String, String), Arc<Resource>>,
-    /// Group → versions → resources, in the order of discovery.
-    groups: IndexMap<String, IndexMap<String, Vec<Arc<Resource>>>>,
+    groups: Groups,
     custom: IndexMap<String, Vec<Arc<Resource>>>,
     /// Incremented at each change, for ETags.
     generation: u64,
@@ -56,7 +58,7 @@ impl Registry {
     }
 
     /// Groups with their versions and resources in the order of discovery, the preferred version first.
-    pub fn groups(&self) -> IndexMap<String, IndexMap<String, Vec<Arc<Resource>>>> {
+    pub fn groups(&self) -> Groups {
         self.inner.read().groups.clone()
     }
 
@@ -107,26 +109,14 @@ impl Registry {
 
 impl Inner {
     fn rebuild(&mut self) {
-        let mut groups: IndexMap<String, IndexMap<String, Vec<Arc<Resource>>>> = IndexMap::new();
-        for row in builtin::TABLE {
-            groups
-                .entry(row.group.to_owned())
-                .or_default()
-                .entry(row.version.to_owned())
-                .or_default()
-                .push(Arc::new(row.resource()));
+        let mut groups = Groups::new();
+        let built_in = builtin::TABLE.iter().map(|row| Arc::new(row.resource()));
+        for resource in built_in.chain(self.custom.values().flatten().cloned()) {
+            let versions = groups.entry(resource.group.clone()).or_default();
+            versions.entry(resource.version.clone()).or_default().push(resource);
         }
-        let built_in = groups.len();
-        for resource in self.custom.values().flatten() {
-            groups
-                .entry(resource.group.clone())
-                .or_default()
-                .entry(resource.version.clone())
-                .or_default()
-                .push(Arc::clone(resource));
-        }
-        for (index, versions) in groups.values_mut().enumerate() {
-            if index >= built_in {
+        for (group, versions) in &mut groups {
+            if !builtin::TABLE.iter().any(|row| row.group == group) {
                 versions.sort_by(|a, _, b, _| version_order(b, a));
             }
             for resources in versions.values_mut() {

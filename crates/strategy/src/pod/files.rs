@@ -1,7 +1,7 @@
 //! Validation of the files that volumes make: their paths, modes and contents.
 
 use super::selectors;
-use crate::Field;
+use crate::{Field, checks::within};
 
 /// Validates the entries of a Secret or ConfigMap that become files.
 pub(super) fn keys(source: &Field<'_>) {
@@ -59,7 +59,5 @@ pub(super) fn forbid_parent_path(path: &Field<'_>) {
 
 /// Refuses what is not the mode of a file.
 pub(super) fn mode(mode: &Field<'_>) {
-    if mode.as_i64().is_some_and(|mode| !(0..=0o777).contains(&mode)) {
-        mode.invalid("must be a number between 0 and 0777 (octal), both inclusive");
-    }
+    within(mode, 0..=0o777, "must be a number between 0 and 0777 (octal), both inclusive");
 }

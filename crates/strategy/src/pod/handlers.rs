@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     Field,
-    checks::{self, first_of, not_negative, port_name, required_port},
+    checks::{self, first_of, not_negative, port_name, required_port, within},
 };
 
 /// The handlers of a hook, in the order in which kube-apiserver checks them. It ignores all but the first.
@@ -34,12 +34,10 @@ fn probe(kind: &str, probe: &Field<'_>, grace: i64) {
         not_negative(&probe.at(key));
     }
     let (successes, grace) = (probe.at("successThreshold"), probe.at("terminationGracePeriodSeconds"));
-    if kind != "readinessProbe" && successes.as_i64().is_some_and(|successes| successes != 1) {
-        successes.invalid("must be 1");
+    if kind != "readinessProbe" {
+        within(&successes, 1..=1, "must be 1");
     }
-    if grace.as_i64().is_some_and(|seconds| seconds <= 0) {
-        grace.invalid("must be greater than 0");
-    }
+    within(&grace, 1.., "must be greater than 0");
     if kind == "readinessProbe" && grace.is_number() {
         grace.invalid("must not be set for readinessProbes");
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{security, spreading};
 use crate::{
     Field,
-    checks::{NOT_AN_IP, ip, qualified, requirement, requirement_key, selector},
+    checks::{NOT_AN_IP, ip, qualified, requirement, requirement_key, selector, unique},
     names::{self, NameRule},
 };
 
@@ -35,9 +35,7 @@ pub(super) fn validate(spec: &Field<'_>) {
     for gate in spec.items("schedulingGates") {
         let name = gate.text("name");
         qualified(&gate, name);
-        if !seen.insert(name) {
-            gate.with(&gate["name"]).duplicate();
-        }
+        unique(&gate.with(&gate["name"]), &mut seen, name);
     }
     for alias in spec.items("hostAliases") {
         address(&alias.text_at("ip"));
@@ -212,9 +210,7 @@ fn searches(config: &Field<'_>) {
 fn claims(spec: &Field<'_>) {
     let mut seen = BTreeSet::new();
     for claim in spec.items("resourceClaims") {
-        if !seen.insert(claim.text("name")) {
-            claim.at("name").duplicate();
-        }
+        unique(&claim.at("name"), &mut seen, claim.text("name"));
         claim.text_at("name").name(NameRule::Label);
         let sources = ["resourceClaimName", "resourceClaimTemplateName"].map(|field| claim.at(field));
         for source in sources.iter().filter(|source| source.is_string()) {

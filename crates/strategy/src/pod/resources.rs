@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::{Field, names, quantity::Quantity};
+use crate::{Field, checks::unique, names, quantity::Quantity};
 
 const HUGE_PAGES: &str = "hugepages-";
 const RESIZABLE: [&str; 2] = ["cpu", "memory"];
@@ -30,9 +30,7 @@ pub(super) fn of_container(resources: &Field<'_>, claims: &BTreeSet<&str>) {
             continue;
         }
         let shown = claim.with(&claim["name"]);
-        if !seen.insert((name, claim.text("request"))) {
-            shown.duplicate();
-        }
+        unique(&shown, &mut seen, (name, claim.text("request")));
         if !claims.contains(name) {
             let why = if claims.is_empty() { " which is empty" } else { "" };
             shown.not_found();
@@ -57,9 +55,7 @@ pub(super) fn resize(container: &Field<'_>, pod_restarts: &Value) {
     let policies = container.at("resizePolicy");
     let mut seen = BTreeSet::new();
     for policy in container.items("resizePolicy") {
-        if !seen.insert(policy.text("resourceName")) {
-            policy.with(&policy["resourceName"]).duplicate();
-        }
+        unique(&policy.with(&policy["resourceName"]), &mut seen, policy.text("resourceName"));
         for (field, known) in [("resourceName", RESIZABLE), ("restartPolicy", RESIZES)] {
             let choice = policies.with(&policy[field]);
             choice.not_empty("");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use super::files;
-use crate::Field;
+use crate::{Field, checks::within};
 
 /// Validates the security context of a pod.
 pub(super) fn of_pod(spec: &Field<'_>) {
@@ -90,9 +90,7 @@ fn ids(context: &Field<'_>) {
 }
 
 fn id(number: &Field<'_>) {
-    if number.as_i64().is_some_and(|id| !(0..=i64::from(i32::MAX)).contains(&id)) {
-        number.invalid("must be between 0 and 2147483647, inclusive");
-    }
+    within(number, 0..=i64::from(i32::MAX), "must be between 0 and 2147483647, inclusive");
 }
 
 /// Validates the seccomp and AppArmor profiles of a security context.

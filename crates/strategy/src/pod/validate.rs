@@ -108,9 +108,7 @@ pub(crate) fn validate_spec(spec: &Field<'_>) {
     spec.at("dnsPolicy").one_of(&["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]);
     spec.at("preemptionPolicy").one_of(&["PreemptLowerPriority", "Never"]);
     let seconds = spec.at("activeDeadlineSeconds");
-    if seconds.as_i64().is_some_and(|seconds| !(1..=i64::from(i32::MAX)).contains(&seconds)) {
-        seconds.invalid("must be between 1 and 2147483647, inclusive");
-    }
+    checks::within(&seconds, 1..=i64::from(i32::MAX), "must be between 1 and 2147483647, inclusive");
     checks::labels(&spec.at("nodeSelector"));
     placement::validate(spec);
     resources::of_pod(spec);
@@ -137,8 +135,8 @@ fn same_ports(container: &Field<'_>) {
 fn check_name<'v>(name: &Field<'v>, seen: &mut BTreeSet<&'v str>) {
     let before = name.count();
     name.required_name(NameRule::Label);
-    if name.count() == before && !seen.insert(name.as_text()) {
-        name.duplicate();
+    if name.count() == before {
+        checks::unique(name, seen, name.as_text());
     }
 }
 
@@ -173,8 +171,8 @@ fn ports(container: &Field<'_>, hosts: &mut BTreeSet<String>) {
         let before = name.count();
         if !name.as_text().is_empty() {
             checks::port_name(&name);
-            if name.count() == before && !names.insert(name.as_text()) {
-                name.duplicate();
+            if name.count() == before {
+                checks::unique(&name, &mut names, name.as_text());
             }
         }
         let number = host.as_i64().unwrap_or(0);
@@ -183,9 +181,7 @@ fn ports(container: &Field<'_>, hosts: &mut BTreeSet<String>) {
         }
         checks::port(&host);
         let shown = format!("{}/{}/{number}", port.text("protocol"), port.text("hostIP"));
-        if !hosts.insert(shown.clone()) {
-            host.with(&Value::from(shown)).duplicate();
-        }
+        checks::unique(&host.with(&Value::from(shown.as_str())), hosts, shown);
     }
 }
 

@@ -60,36 +60,28 @@ impl Parser<'_, '_> {
             self.next_non_space();
             let spaced = self.peek().kind == Kind::Space;
             let next = self.peek_non_space();
-            match next.kind {
-                Kind::Assign | Kind::Declare => {
-                    pipe.is_assign = next.kind == Kind::Assign;
-                    self.next_non_space();
-                    pipe.decl.push(variable.val.clone().into());
-                    self.vars.push(variable.val.into());
-                    return Ok(());
+            let ends = matches!(next.kind, Kind::Assign | Kind::Declare);
+            let comma = next.kind == Kind::Char && next.val == ",";
+            if !ends && !comma {
+                if spaced {
+                    let space = Token { kind: Kind::Space, val: " ".into(), ..next };
+                    self.back(space);
                 }
-                Kind::Char if next.val == "," => {
-                    self.next_non_space();
-                    pipe.decl.push(variable.val.clone().into());
-                    self.vars.push(variable.val.into());
-                    if context != "range" || pipe.decl.len() >= 2 {
-                        return Err(self.error(format!("too many declarations in {context}")));
-                    }
-                    if !matches!(
-                        self.peek_non_space().kind,
-                        Kind::Variable | Kind::RightDelim | Kind::RightParen
-                    ) {
-                        return Err(self.error("range can only initialize variables"));
-                    }
-                }
-                _ => {
-                    if spaced {
-                        let space = Token { kind: Kind::Space, val: " ".into(), ..next };
-                        self.back(space);
-                    }
-                    self.back(variable);
-                    return Ok(());
-                }
+                self.back(variable);
+                return Ok(());
+            }
+            self.next_non_space();
+            pipe.decl.push(variable.val.clone().into());
+            self.vars.push(variable.val.into());
+            if ends {
+                pipe.is_assign = next.kind == Kind::Assign;
+                return Ok(());
+            }
+            if context != "range" || pipe.decl.len() >= 2 {
+                return Err(self.error(format!("too many declarations in {context}")));
+            }
+            if !matches!(self.peek_non_space().kind, Kind::Variable | Kind::RightDelim | Kind::RightParen) {
+                return Err(self.error("range can only initialize variables"));
             }
         }
     }

@@ -207,7 +207,7 @@ async fn finish(
             Ok(DeletionOutcome::Shown(shown))
         }
         Plan::Remove(mut value) => {
-            if strategy::shows_deleted(resource) {
+            if resource.strategy().shows_deleted() {
                 value["metadata"]["resourceVersion"] = match &written {
                     Some(written) => written.value["metadata"]["resourceVersion"].clone(),
                     None => stored.value["metadata"]["resourceVersion"].clone(),
@@ -250,8 +250,8 @@ fn plan(call: &Call<'_>, stored: &Value, options: &Options) -> Plan {
         value["metadata"]["finalizers"] = Value::from(finalizers.clone());
     }
     let pending = stored["metadata"]["deletionTimestamp"].is_string();
-    let held = !finalizers.is_empty() || strategy::is_held(resource, &value);
-    let grace = strategy::grace(resource, stored, options.grace());
+    let held = !finalizers.is_empty() || resource.strategy().is_held(&value);
+    let grace = resource.strategy().grace(stored, options.grace());
     if pending {
         let old = stored["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
         // A shorter period counts from the start of the deletion.
@@ -272,7 +272,7 @@ fn plan(call: &Call<'_>, stored: &Value, options: &Options) -> Plan {
         return Plan::Remove(value);
     }
     mark(&mut value, grace);
-    strategy::terminate(resource, &mut value);
+    resource.strategy().terminate(&mut value);
     strategy::bump_for_deletion(&mut value);
     Plan::Keep(value)
 }

@@ -280,7 +280,7 @@ async fn create_instead(
             }
             Ok((201, create::object(call, value, dry_run, false).await?))
         }
-        Change::Replace(value) if strategy::creates_on_update(&call.resource) => {
+        Change::Replace(value) if call.resource.strategy().creates_on_update() => {
             let mut value = value.clone();
             check_identity(call, how, &mut value)?;
             if let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut) {

@@ -14,7 +14,6 @@ pub(super) use scaled_object::run as run_scaled_objects;
 
 use futures::{Stream, stream};
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
-use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
 use longboat_autoscale::Scale;
@@ -22,6 +21,7 @@ use serde_json::json;
 
 use super::queue::{Key, Trigger, key_of, triggers};
 use super::setup::Caches;
+use super::writes::merge;
 use crate::cache::{Cache, CachedKind};
 
 /// A workload that is scaled.
@@ -87,14 +87,12 @@ impl Target {
     }
 
     async fn resize(&self, client: &Client, replicas: i32) -> Result<(), kube::Error> {
-        let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
-        let params = PatchParams::default();
+        let change = json!({"spec": {"replicas": replicas}});
+        let (client, namespace) = (client.clone(), &self.namespace);
         if self.kind == "Deployment" {
-            let api: Api<Deployment> = Api::namespaced(client.clone(), &self.namespace);
-            api.patch(&self.name, &params, &patch).await?;
+            merge(&Api::<Deployment>::namespaced(client, namespace), &self.name, change).await?;
         } else {
-            let api: Api<LeaderWorkerSet> = Api::namespaced(client.clone(), &self.namespace);
-            api.patch(&self.name, &params, &patch).await?;
+            merge(&Api::<LeaderWorkerSet>::namespaced(client, namespace), &self.name, change).await?;
         }
         Ok(())
     }

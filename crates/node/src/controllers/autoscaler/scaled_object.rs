@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kube::{Client, ResourceExt};
 use longboat_api::foreign::scaledobject::{
-    ScaledObject, ScaledObjectCondition, ScaledObjectSpec, ScaledObjectStatus,
+    PAUSED, ScaledObject, ScaledObjectCondition, ScaledObjectSpec, ScaledObjectStatus,
 };
 use longboat_autoscale::{
     DEFAULT_MAX_REPLICAS, DEFAULT_MIN_REPLICAS, Demand, Scale, ScaledObjectState, Trigger, given_metrics,
@@ -19,9 +19,6 @@ use super::{QueueMetrics, Target, changes, metrics};
 use crate::controllers::queue::{self, Again, Key, Reconcile};
 use crate::controllers::setup::Caches;
 use crate::controllers::writes::{merge_status, now};
-
-/// With this annotation, KEDA does not scale.
-const PAUSED: &str = "autoscaling.keda.sh/paused";
 
 struct ScaledObjects {
     client: Client,

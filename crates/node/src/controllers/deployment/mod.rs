@@ -14,7 +14,7 @@ use futures::stream;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStatus, ReplicaSet, ReplicaSetSpec};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 use longboat_api::annotations::IN_PROCESS;
 use longboat_watch::text_of;
@@ -24,7 +24,7 @@ use super::owners::{control_by, controlled_by, controls, owner_key};
 use super::pods::has_ended;
 use super::queue::{self, Again, Key, Reconcile, triggers};
 use super::setup::{Caches, Setup};
-use super::writes::{merge_status, now, tolerate, with_nulls};
+use super::writes::{api_beside, merge, merge_status, now, tolerate, with_nulls};
 use crate::events::{Recorder, Severity};
 use rollout::Resize;
 use template::HASH_LABEL;
@@ -138,7 +138,7 @@ impl Deployments {
     }
 
     fn sets(&self, rollout: &Rollout) -> Api<ReplicaSet> {
-        Api::namespaced(self.client.clone(), &rollout.deployment.namespace().unwrap_or_default())
+        api_beside(&self.client, &rollout.deployment)
     }
 
     async fn recreate(&self, rollout: &mut Rollout) -> Result<(), kube::Error> {
@@ -221,24 +221,16 @@ impl Deployments {
                 "metadata": {"annotations": wanted, "resourceVersion": new.metadata.resource_version},
                 "spec": {"minReadySeconds": min_ready},
             });
-            let patched = self
-                .sets(rollout)
-                .patch(&new.name_any(), &PatchParams::default(), &Patch::Merge(patch))
-                .await?;
-            rollout.new = Some(patched);
+            rollout.new = Some(merge(&self.sets(rollout), &new.name_any(), patch).await?);
         }
         if let Some(new) = &rollout.new {
             conditions::found(&mut rollout.status, &rollout.settings, &new.name_any(), &now());
         }
         if rollout.deployment.annotations().get(REVISION) != Some(&revision.to_string()) {
-            let api: Api<Deployment> =
-                Api::namespaced(self.client.clone(), &rollout.deployment.namespace().unwrap_or_default());
+            let api: Api<Deployment> = api_beside(&self.client, &rollout.deployment);
             let patch = json!({"metadata": {"annotations": {REVISION: revision.to_string()},
                 "resourceVersion": rollout.deployment.metadata.resource_version}});
-            let patched = api
-                .patch(&rollout.deployment.name_any(), &PatchParams::default(), &Patch::Merge(patch))
-                .await?;
-            rollout.deployment.metadata = patched.metadata;
+            rollout.deployment.metadata = merge(&api, &rollout.deployment.name_any(), patch).await?.metadata;
         }
         Ok(())
     }
@@ -260,7 +252,7 @@ impl Deployments {
                 "metadata": {"annotations": annotations, "resourceVersion": set.metadata.resource_version},
                 "spec": {"replicas": to},
             });
-            *set = api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+            *set = merge(&api, &name, patch).await?;
             if from != to {
                 let direction = if to > from { "up" } else { "down" };
                 let message = format!("Scaled {direction} replica set {name} from {from} to {to}");

@@ -17,7 +17,7 @@ use super::owners::{controlled_by, owner_key};
 use super::pods::is_active;
 use super::queue::{self, Again, Key, Reconcile, triggers};
 use super::setup::Setup;
-use super::writes::{create_pod, delete_pod, merge_status, tolerate, with_nulls};
+use super::writes::{api_beside, create_pod, delete_pod, merge_status, tolerate, with_nulls};
 use crate::cache::Cache;
 use crate::events::{Recorder, Severity};
 use plan::{MAX_POD_CREATIONS, plan, pod_of, until};
@@ -96,7 +96,7 @@ impl Jobs {
         if left.is_some() {
             return Ok(left);
         }
-        let api: Api<Job> = Api::namespaced(self.client.clone(), &job.namespace().unwrap_or_default());
+        let api: Api<Job> = api_beside(&self.client, job);
         tolerate(api.delete(&job.name_any(), &DeleteParams::background()).await, &[404])?;
         Ok(None)
     }

@@ -25,7 +25,7 @@ use tokio::sync::watch;
 use super::pods::{has_ended, is_active};
 use super::queue::{self, Again, Key, Reconcile, Trigger, key_of};
 use super::setup::Setup;
-use super::writes::{delete_pod, now, tolerate};
+use super::writes::{api_beside, delete_pod, now, tolerate};
 use crate::cache::Cache;
 use crate::events::{Recorder, Severity};
 use crate::registration::PRETENDED_LABELS;
@@ -274,7 +274,7 @@ impl Scheduler {
             "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
             "lastTransitionTime": now(),
         }));
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
+        let api: Api<Pod> = api_beside(&self.client, pod);
         let patch = Patch::Merge(json!({"metadata": {"uid": pod.uid()}, "status": {"conditions": all}}));
         let answer = api.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await;
         if tolerate(answer, &[404, 409])?.is_none() {

@@ -26,12 +26,9 @@ pub fn from_hub(resource: &Resource, stored: &Value) -> Value {
 
 /// Converts an object of this resource to the stored version.
 pub fn to_hub(resource: &Resource, value: Value) -> Value {
-    if is_hub(resource) {
-        return value;
-    }
     match resource.group.as_str() {
         "events.k8s.io" => event::to_core(&value),
-        "autoscaling" => hpa::to_v2(&value),
+        "autoscaling" if resource.version == "v1" => hpa::to_v2(&value),
         _ => value,
     }
 }
