@@ -54,11 +54,13 @@ async fn a_service_with_a_refused_child_is_not_half_written() {
 #[tokio::test]
 async fn a_running_service_keeps_its_children_when_a_change_is_refused() {
     let (world, running) = started(service("llm", full())).await;
-    world.settle(QUIET).await;
+    let api = deployments(world.client());
+    for name in ["llm-kserve", "llm-kserve-router-scheduler"] {
+        world.eventually("the Deployment", async || api.get_opt(name).await.unwrap()).await;
+    }
     world.make_available("ns").await;
     condition(&world, "llm", "MainWorkloadReady", Condition::is_true).await;
     world.settle(QUIET).await;
-    let api = deployments(world.client());
     let before = api.get("llm-kserve").await.unwrap();
 
     // The router goes with the same change.
