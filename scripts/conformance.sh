@@ -7,6 +7,8 @@ module=$root/tests/conformance
 build=${CONFORMANCE_BUILD:-$root/.cache/conformance}
 longboat=${LONGBOAT:-$root/target/debug/longboat}
 PATH=$root/.cache/bin:$PATH
+# go.mod names the version of Go that the suite needs. Go fetches it if it is newer than the installed one.
+export GOTOOLCHAIN=auto
 what=${1:-gateway-api}
 case $what in gateway-api|inference-extension) ;; *) echo "usage: conformance.sh [gateway-api | inference-extension]" >&2; exit 2 ;; esac
 
@@ -17,16 +19,16 @@ if [ "${2:-}" != inside ]; then
   [ -x "$longboat" ] || { echo "conformance.sh: no $longboat: run cargo build, or set LONGBOAT" >&2; exit 1; }
   mkdir -p "$build"
   cd "$module"
-  suite=$(go list -m -f '{{.Dir}}' sigs.k8s.io/gateway-api/conformance)
-  [ -n "$suite" ] || { go mod download; suite=$(go list -m -f '{{.Dir}}' sigs.k8s.io/gateway-api/conformance); }
+  go mod download
+  images=sigs.k8s.io/gateway-api-conformance-images
   if [ ! -x "$build/suite" ] || [ go.sum -nt "$build/suite" ]; then
     go test -c -o "$build/suite" .
     # A copy of the module, because the back end is changed.
-    rm -rf "$build/copy" && cp -r "$suite" "$build/copy" && chmod -R u+w "$build/copy"
+    rm -rf "$build/copy" && cp -r "$(go list -m -f '{{.Dir}}' $images)" "$build/copy" && chmod -R u+w "$build/copy"
     python3 echo_address.py "$build/copy/echo-basic"
     cp go.mod "$build/echo.mod" && cp go.sum "$build/echo.sum"
-    go mod edit -replace "sigs.k8s.io/gateway-api/conformance=$build/copy" "$build/echo.mod"
-    go build -modfile "$build/echo.mod" -o "$build/echo-basic" sigs.k8s.io/gateway-api/conformance/echo-basic
+    go mod edit -replace "$images=$build/copy" "$build/echo.mod"
+    go build -modfile "$build/echo.mod" -o "$build/echo-basic" $images/echo-basic
   fi
   if [ "$what" = inference-extension ] && [ ! -x "$build/extension-suite" ]; then
     clone=${EXTENSION:?a clone of https://github.com/kubernetes-sigs/gateway-api-inference-extension}
