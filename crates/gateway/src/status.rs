@@ -31,8 +31,9 @@ use crate::{
     tls_policies,
 };
 
-/// The features of the Gateway API that this gateway supports, in alphabetical order. The conformance suite tests them.
-const FEATURES: [&str; 40] = [
+/// The features of the Gateway API that this gateway supports, in alphabetical order. The conformance suite tests them. Up to
+/// version 1.6, `HTTPRouteRetryCodes` was called `HTTPRouteRetry`.
+const FEATURES: [&str; 43] = [
     "BackendTLSPolicy",
     "BackendTLSPolicySANValidation",
     "Gateway",
@@ -43,6 +44,7 @@ const FEATURES: [&str; 40] = [
     "GatewayHTTPListenerIsolation",
     "GatewayHTTPSListenerDetectMisdirectedRequests",
     "GatewayPort8080",
+    "GatewayRouteHostnameIntersectionPrecedence",
     "GatewayStaticAddresses",
     "HTTPRoute",
     "HTTPRoute303RedirectStatusCode",
@@ -52,6 +54,7 @@ const FEATURES: [&str; 40] = [
     "HTTPRouteBackendProtocolWebSocket",
     "HTTPRouteBackendRequestHeaderModification",
     "HTTPRouteBackendTimeout",
+    "HTTPRouteBackendURLRewrite",
     "HTTPRouteCORS",
     "HTTPRouteDestinationPortMatching",
     "HTTPRouteHostRewrite",
@@ -69,6 +72,7 @@ const FEATURES: [&str; 40] = [
     "HTTPRouteResponseHeaderModification",
     "HTTPRouteRetry",
     "HTTPRouteRetryBackendTimeout",
+    "HTTPRouteRetryCodes",
     "HTTPRouteRetryConnectionError",
     "HTTPRouteSchemeRedirect",
     "ListenerSet",

@@ -135,6 +135,12 @@ fn rules_see_values_as_the_reference_shows_them() {
             json!({"a_b": "x", "c-d": "y"}),
         ),
         ("self.__namespace__ == 'x'", json!({"namespace": text}), json!({"namespace": "x"})),
+        (
+            "self.namespace == 'x' && has(self.__namespace__)",
+            json!({"namespace": text}),
+            json!({"namespace": "x"}),
+        ),
+        ("!has(self.namespace)", json!({"namespace": text}), json!({})),
         ("self.?a.orValue('none') == 'none'", json!({"a": text}), json!({})),
         (
             "self.?o.?a.orValue('none') == 'none'",

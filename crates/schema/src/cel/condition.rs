@@ -2,7 +2,7 @@
 
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 
-use super::{identifier::escaped, program::Program, types};
+use super::{identifier::identifiers, program::Program, types};
 use crate::{
     StructuralSchema,
     structural::{Additional, Node},
@@ -99,7 +99,10 @@ impl<'a> Variable<'a> {
             Expr::Ident(name) => (name == self.name).then(|| self.schema.root()),
             Expr::Select(select) => {
                 let operand = self.node_of(&select.operand)?;
-                let declared = operand.properties.iter().find(|(name, _)| escaped(name) == select.field);
+                let declared = operand
+                    .properties
+                    .iter()
+                    .find(|(name, _)| identifiers(name).any(|name| name == select.field));
                 declared.map(|(_, child)| child).or_else(|| entry(operand))
             }
             Expr::Call(call) if call.func_name == operators::INDEX => {

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// The CEL identifier for a field.
-pub(super) fn escaped(name: &str) -> Cow<'_, str> {
+/// The CEL identifier for a field whose name is no identifier: `__word__` for a reserved word.
+fn escaped(name: &str) -> Cow<'_, str> {
     if is_reserved(name) {
         return format!("__{name}__").into();
     }
@@ -19,7 +19,13 @@ pub(super) fn escaped(name: &str) -> Cow<'_, str> {
     name.into()
 }
 
-/// Whether a word is reserved in CEL. A field with such a name is written `__word__`.
+/// The CEL identifiers for a field. Since Kubernetes 1.31, an expression may also name a field as it is called if that is a reserved
+/// word, because `namespace` is one.
+pub(super) fn identifiers(name: &str) -> impl Iterator<Item = Cow<'_, str>> {
+    [Some(escaped(name)), is_reserved(name).then_some(name.into())].into_iter().flatten()
+}
+
+/// Whether a word is reserved in CEL.
 fn is_reserved(name: &str) -> bool {
     matches!(
         name,

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{
-    identifier::escaped,
+    identifier::identifiers,
     shape::{Shape, ValueAccess},
 };
 
@@ -68,13 +68,15 @@ fn write(value: &Value, look: ValueAccess<'_>, bytes: &mut Vec<u8>) -> bool {
         Value::Object(map) => {
             bytes.push(b'{');
             for (name, value) in map {
-                // The schema determines which of the two names a rule uses.
-                let field = shape.field([name, &escaped(name)]);
-                if matches!(field, ValueAccess::Away) {
-                    continue;
-                }
-                if !string(name, bytes) || !write(value, field, bytes) {
-                    return false;
+                // A rule calls a key of a map by its name, and a field of the schema by one of its identifiers.
+                let others = identifiers(name).filter(|identifier| identifier != name);
+                for name in std::iter::once(name.into()).chain(others) {
+                    let field = shape.field(&name);
+                    if !matches!(field, ValueAccess::Away)
+                        && !(string(&name, bytes) && write(value, field, bytes))
+                    {
+                        return false;
+                    }
                 }
             }
             bytes.push(b'}');

@@ -75,12 +75,12 @@ impl Shape {
         }
     }
 
-    /// How a field is read. The expression may use either of `names`.
-    pub(super) fn field(&self, names: [&str; 2]) -> ValueAccess<'_> {
+    /// How a field is read that the expression calls `name`.
+    pub(super) fn field(&self, name: &str) -> ValueAccess<'_> {
         if self.whole {
             return ValueAccess::Into(self);
         }
-        match names.iter().find_map(|name| self.fields.get(*name)) {
+        match self.fields.get(name) {
             Some(shape) => ValueAccess::Into(shape),
             None if self.keys => ValueAccess::Presence,
             None => ValueAccess::Away,

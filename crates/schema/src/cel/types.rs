@@ -7,7 +7,7 @@ use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, operato
 
 use super::{
     errors::{at, undeclared},
-    identifier::escaped,
+    identifier::identifiers,
     program::Program,
 };
 use crate::structural::{Additional, Node};
@@ -119,7 +119,8 @@ fn walk<'s>(
         },
         Expr::Select(select) => {
             let Some(schema) = walk(&select.operand, scope, source)? else { return Ok(None) };
-            let declared = schema.properties.iter().find(|(name, _)| escaped(name) == select.field);
+            let declared =
+                schema.properties.iter().find(|(name, _)| identifiers(name).any(|name| name == select.field));
             if let Some((_, child)) = declared {
                 return Ok(Some(child));
             }
@@ -274,7 +275,11 @@ fn range_of<'s>(expression: &IdedExpr, scope: &[(String, Option<&'s Node>)]) -> 
         Expr::Ident(name) => scope.iter().rev().find(|(known, _)| known == name)?.1,
         Expr::Select(select) => {
             let schema = range_of(&select.operand, scope)?;
-            schema.properties.iter().find(|(name, _)| escaped(name) == select.field).map(|(_, child)| child)
+            schema
+                .properties
+                .iter()
+                .find(|(name, _)| identifiers(name).any(|name| name == select.field))
+                .map(|(_, child)| child)
         }
         _ => None,
     }

@@ -9,7 +9,7 @@ use kube_cel::cel::Context;
 use serde_json::Value;
 
 use super::{
-    identifier::escaped,
+    identifier::identifiers,
     program::{Program, object, plain},
     shape::{Shape, ValueAccess},
 };
@@ -56,15 +56,19 @@ pub(super) fn convert(library: &Context<'_>, value: &Value, schema: Option<&Node
             });
             Cel::List(Arc::new(converted.collect()))
         }
-        Value::Object(map) => object(map.iter().filter_map(|(name, value)| {
-            let known = schema.properties.has(name.as_str());
-            let key = if known { escaped(name) } else { Cow::Borrowed(name.as_str()) };
-            let value = match shape.field([&key; 2]) {
-                ValueAccess::Into(shape) => convert(library, value, schema.field(name), shape),
-                ValueAccess::Presence => Cel::Null,
-                ValueAccess::Away => return None,
+        Value::Object(map) => object(map.iter().flat_map(|(name, value)| {
+            let convert = move |key: Cow<'_, str>| {
+                let value = match shape.field(&key) {
+                    ValueAccess::Into(shape) => convert(library, value, schema.field(name), shape),
+                    ValueAccess::Presence => Cel::Null,
+                    ValueAccess::Away => return None,
+                };
+                Some((key.into_owned(), value))
             };
-            Some((key.into_owned(), value))
+            let declared =
+                schema.properties.has(name.as_str()).then(|| identifiers(name).filter_map(convert));
+            let other = declared.is_none().then(|| convert(name.into())).flatten();
+            declared.into_iter().flatten().chain(other)
         })),
         _ => plain(value),
     }
