@@ -86,7 +86,7 @@ pub(crate) struct AttachedListener {
     pub(crate) gateway: usize,
     /// Index of the listener in the Gateway.
     pub(crate) listener: usize,
-    /// The host names that listener and route have in common. An empty list means any host.
+    /// The host names of the route that have some host in common with the listener. An empty list means any host.
     pub(crate) hosts: Vec<String>,
 }
 
@@ -167,27 +167,15 @@ fn allows(observed: &RoutingInputs, own: Namespace<&str>, listener: &Listener, r
         )
 }
 
-/// Returns the host names that listener and route have in common. Returns `None` if there are none, and an empty list if
-/// both accept any.
+/// Returns the host names of a route that have some host in common with the listener. Returns `None` if there are none, and an empty
+/// list if the route accepts any. The names stay as they are, although the listener may be narrower: the more specific name of two
+/// routes wins, whatever the listener is.
 fn hosts(listener: Option<&str>, route: &[String]) -> Option<Vec<String>> {
-    match (listener, route) {
-        (None, hosts) => Some(hosts.iter().map(|host| host.to_ascii_lowercase()).collect()),
-        (Some(listener), []) => Some(vec![listener.to_owned()]),
-        (Some(listener), hosts) => {
-            let common: Vec<_> = hosts
-                .iter()
-                .map(|host| host.to_ascii_lowercase())
-                .filter_map(|host| {
-                    if host_matches(listener, &host) {
-                        Some(host)
-                    } else {
-                        host_matches(&host, listener).then(|| listener.to_owned())
-                    }
-                })
-                .collect();
-            (!common.is_empty()).then_some(common)
-        }
-    }
+    let meets = |host: &String| {
+        listener.is_none_or(|listener| host_matches(listener, host) || host_matches(host, listener))
+    };
+    let common: Vec<_> = route.iter().map(|host| host.to_ascii_lowercase()).filter(meets).collect();
+    (route.is_empty() || !common.is_empty()).then_some(common)
 }
 
 #[cfg(test)]
@@ -198,9 +186,9 @@ mod tests {
     fn hosts_meet_where_both_sides_allow_them() {
         let list = |hosts: &[&str]| hosts.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(hosts(None, &[]), Some(vec![]));
-        assert_eq!(hosts(Some("a.example"), &[]), Some(list(&["a.example"])));
+        assert_eq!(hosts(Some("a.example"), &[]), Some(vec![]));
         assert_eq!(hosts(Some("*.example"), &list(&["a.example", "b.test"])), Some(list(&["a.example"])));
-        assert_eq!(hosts(Some("a.example"), &list(&["*.example"])), Some(list(&["a.example"])));
+        assert_eq!(hosts(Some("a.example"), &list(&["*.example"])), Some(list(&["*.example"])));
         assert_eq!(hosts(Some("a.example"), &list(&["b.example"])), None);
         assert!(!host_matches("*.example", "example"));
     }

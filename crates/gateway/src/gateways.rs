@@ -49,6 +49,11 @@ pub(crate) fn asked_addresses(gateway: &Gateway) -> Result<Vec<IpAddr>, Problem>
             let message = format!("addresses of type {kind} are not supported: use {IP_ADDRESS}");
             return Err(Problem { reason: "UnsupportedAddress", message });
         }
+        if let Some(routability) = address.routability.as_deref().filter(|text| !text.is_empty()) {
+            let message =
+                format!("addresses with routability {routability} are not supported: remove the field");
+            return Err(Problem { reason: "UnsupportedAddress", message });
+        }
         if !address.value.is_empty() {
             // The API server checks the form of addresses.
             asked.extend(address.value.parse::<IpAddr>().ok());

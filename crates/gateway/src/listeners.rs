@@ -190,6 +190,11 @@ impl Resolver<'_> {
                 reason: "UnsupportedProtocol",
                 message: format!("this gateway does not serve protocol {}: use HTTP or HTTPS", spec.protocol),
             }),
+            // A gateway that ignored a filter would let in whom the filter refuses.
+            _ if spec.filters.is_some() => Some(Problem {
+                reason: "UnsupportedValue",
+                message: "this gateway does not support filters of a listener: remove the field".into(),
+            }),
             (None, Some(protocol)) => self.ports.problem(self.addresses, spec.port, protocol),
         };
         let (kinds, unknown) = kinds(spec, protocol);

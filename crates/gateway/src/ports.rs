@@ -43,7 +43,7 @@ pub(crate) struct Place {
 
 /// An address in the status of a Gateway.
 pub(crate) fn ip_address(value: &impl ToString) -> GatewayAddress {
-    GatewayAddress { type_: Some(IP_ADDRESS.into()), value: value.to_string() }
+    GatewayAddress { type_: Some(IP_ADDRESS.into()), value: value.to_string(), ..GatewayAddress::default() }
 }
 
 // === impl Place ===

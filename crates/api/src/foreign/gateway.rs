@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+use serde_json::Value;
 
 use super::reference::{LocalObjectReference, SecretObjectReference};
 use crate::resource::kind;
@@ -130,6 +131,9 @@ go_struct! {
 
         /// Which routes may attach.
         pub allowed_routes: Option<AllowedRoutes>,
+
+        /// What happens to requests before their route is looked for. Since Gateway API 1.7, experimental.
+        pub filters: Option<Value>,
     }
 
     /// TLS of a listener.
@@ -194,6 +198,9 @@ go_struct! {
 
         /// The address. In a spec, an empty one leaves the choice to the implementation.
         pub value: String,
+
+        /// From where it can be reached. Absent or empty leaves that to the implementation. Since Gateway API 1.7, experimental.
+        pub routability: Option<String>,
     }
 
     /// State of a listener.

@@ -76,7 +76,7 @@ fn addresses(service: &Service) -> Vec<GatewayAddress> {
         let address = |entry: &k8s_openapi::api::core::v1::LoadBalancerIngress| {
             entry.ip.as_ref().map(ip_address).or_else(|| {
                 let value = entry.hostname.clone()?;
-                Some(GatewayAddress { type_: Some("Hostname".into()), value })
+                Some(GatewayAddress { type_: Some("Hostname".into()), value, ..GatewayAddress::default() })
             })
         };
         return ingress.filter_map(address).collect();

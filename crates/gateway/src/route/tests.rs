@@ -309,4 +309,11 @@ fn a_request_goes_by_the_precedence_of_the_host_name_that_matches_it() {
         let found = table.find(&head).unwrap();
         assert_eq!(found.rule.backends[0].weight, expected, "{host}");
     }
+    // A listener that is narrower than both routes does not make them equal.
+    for listener in &mut Arc::make_mut(&mut observed.gateways[0]).spec.listeners {
+        listener.hostname = Some("foo.prec.test".into());
+    }
+    let mut head = request("/", &[]);
+    head.headers.insert("host", "foo.prec.test".parse().unwrap());
+    assert_eq!(compiled(&observed, 8080).find(&head).unwrap().rule.backends[0].weight, 2);
 }

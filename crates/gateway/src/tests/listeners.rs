@@ -35,6 +35,8 @@ fn each_listener_says_what_is_wrong_with_it() {
         {"name": "kinds", "port": 80, "protocol": "HTTP", "hostname": "a.example",
             "allowedRoutes": {"kinds": [{"kind": "TCPRoute"}, {"kind": "HTTPRoute"}]}},
         {"name": "port", "port": 81, "protocol": "HTTP"},
+        {"name": "filters", "port": 80, "protocol": "HTTP", "hostname": "b.example",
+            "filters": {"requests": [{"type": "ExtensionRef", "extensionRef": {"group": "a.example", "kind": "Auth", "name": "x"}}]}},
     ]))]);
     let found = conditions(&updates);
     assert_eq!(found[0], FINE);
@@ -50,6 +52,7 @@ fn each_listener_says_what_is_wrong_with_it() {
     );
     assert_eq!(found[3][2], "ResolvedRefs=False InvalidRouteKinds");
     assert_eq!(found[4][0], "Accepted=False PortUnavailable");
+    assert_eq!(found[5][0], "Accepted=False UnsupportedValue");
     let status = updates.gateways[0].status.as_ref().unwrap();
     assert_eq!(
         summary(&status.conditions),
@@ -57,7 +60,7 @@ fn each_listener_says_what_is_wrong_with_it() {
     );
     assert!(status.conditions.iter().all(|condition| condition.observed_generation == Some(3)));
     let kinds: Vec<_> = status.listeners.iter().map(|listener| listener.supported_kinds.len()).collect();
-    assert_eq!(kinds, [1, 0, 1, 1, 1]);
+    assert_eq!(kinds, [1, 0, 1, 1, 1, 1]);
 }
 
 #[test]
@@ -140,6 +143,10 @@ fn a_gateway_that_asks_for_what_cannot_be_is_not_served() {
     };
     assert_eq!(
         asks("addresses", json!([{"type": "Hostname", "value": "a.example"}])),
+        ["Accepted=False UnsupportedAddress", "Programmed=False Invalid"]
+    );
+    assert_eq!(
+        asks("addresses", json!([{"routability": "Cluster"}])),
         ["Accepted=False UnsupportedAddress", "Programmed=False Invalid"]
     );
     assert_eq!(
