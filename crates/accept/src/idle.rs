@@ -29,7 +29,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The requests of a connection.
 #[derive(Debug, Clone, Default)]
-pub struct RunningRequests(Arc<RequestCounts>);
+pub(crate) struct RunningRequests(Arc<RequestCounts>);
 
 /// Requests only count. A timer compares the counts, so that no request wakes its connection.
 #[derive(Debug, Default)]
@@ -40,11 +40,11 @@ struct RequestCounts {
 
 /// A request that runs until this is dropped.
 #[derive(Debug)]
-pub struct RunningRequest(RunningRequests);
+pub(crate) struct RunningRequest(RunningRequests);
 
 /// The body of a response with which a request ends.
 #[derive(Debug)]
-pub struct LastBody<B> {
+pub(crate) struct LastBody<B> {
     body: B,
     _request: RunningRequest,
 }
@@ -54,7 +54,7 @@ pub struct LastBody<B> {
 impl RunningRequests {
     /// Counts a request.
     #[must_use]
-    pub fn begin(&self) -> RunningRequest {
+    pub(crate) fn begin(&self) -> RunningRequest {
         self.0.begun.fetch_add(1, Ordering::Relaxed);
         RunningRequest(self.clone())
     }
@@ -62,7 +62,7 @@ impl RunningRequests {
     /// Runs a connection. Calls `close`, which must begin to close it gracefully, at `shutdown`, and if the first request does not come
     /// within `first` or the connection is without requests for five to ten minutes. Returns `None`, and drops the connection, if it
     /// still has none some time later. After `shutdown`, the connection has as much time as it needs.
-    pub async fn serve<C: Future>(
+    pub(crate) async fn serve<C: Future>(
         &self,
         first: Duration,
         shutdown: &CancellationToken,
@@ -100,7 +100,7 @@ impl RunningRequests {
 
 impl RunningRequest {
     /// Returns the same response, at whose end the request ends.
-    pub fn until_end_of<B>(self, response: Response<B>) -> Response<LastBody<B>> {
+    pub(crate) fn until_end_of<B>(self, response: Response<B>) -> Response<LastBody<B>> {
         response.map(|body| LastBody { body, _request: self })
     }
 }

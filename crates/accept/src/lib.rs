@@ -8,6 +8,7 @@ mod guard;
 mod hop_by_hop;
 mod idle;
 mod meaning;
+mod serve;
 mod signals;
 mod threads;
 
@@ -23,8 +24,8 @@ pub use budget::{Budget, MemoryReservation};
 pub use framing::{FramingStream, ProtocolSwitch};
 pub use guard::{Guard, Pages, Refusal, Sender, host_matches, mark_forwarded};
 pub use hop_by_hop::{forward_request, remove_hop_by_hop};
-pub use idle::{LastBody, RunningRequest, RunningRequests};
 pub use meaning::{Ambiguity, host};
+pub use serve::{builder, serve, serve_http1};
 pub use signals::shutdown_token;
 pub use threads::ConnectionThreads;
 

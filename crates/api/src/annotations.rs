@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+pub use longboat_types::LAST_APPLIED;
+
 use crate::conversion;
 
-/// What `kubectl apply` has applied, as JSON: it has the whole object again.
-pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// `true`, in any letter case, stops the service.
 pub const STOP: &str = "serving.kserve.io/stop";
 /// On a service: Secret with the credentials of the download. The setting `credentials.storageSecretNameAnnotation` can name

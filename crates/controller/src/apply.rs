@@ -213,6 +213,13 @@ struct ApplyRefusal {
     transient: bool,
 }
 
+impl ApplyRefusal {
+    /// The caches will have caught up soon.
+    fn transient(message: String) -> Self {
+        Self { message, transient: true }
+    }
+}
+
 impl Writer<'_> {
     /// Writes the children of one wave, each kind beside the others. Those that run pods wait for the gate.
     async fn wave(
@@ -254,9 +261,13 @@ impl Writer<'_> {
                 written.children.extend(live.map(|live| live.as_ref().clone()));
                 continue;
             }
-            match Box::pin(self.child(&reference, child)).await {
+            let component = labels::value(child.metadata(), COMPONENT).map(ToOwned::to_owned);
+            match Box::pin(self.one(&reference, child)).await {
                 Ok(child) => written.children.push(child),
-                Err(failure) => written.failure = Some(failure),
+                Err(ApplyRefusal { message, transient }) => {
+                    let problem = Problem::of_child(&reference, component.as_deref(), message);
+                    written.failure = Some(Failure { problem, transient });
+                }
             }
         }
         written
@@ -265,18 +276,6 @@ impl Writer<'_> {
     fn keep(&mut self, part: WriteOutcome<Children<Applied>>, written: &mut Children<Applied>) {
         self.failure = self.failure.take().or(part.failure);
         written.append(part.children);
-    }
-
-    async fn child<K: Child + WatchedKind + Serialize>(
-        &self,
-        reference: &ObjectRef,
-        child: K,
-    ) -> Result<K, Failure> {
-        let component = labels::value(child.metadata(), COMPONENT).map(ToOwned::to_owned);
-        self.one(reference, child).await.map_err(|refused| Failure {
-            problem: Problem::of_child(reference, component.as_deref(), refused.message),
-            transient: refused.transient,
-        })
     }
 
     /// Writes one child as planned. Returns it as the API server stores it.
@@ -312,7 +311,7 @@ impl Writer<'_> {
                 let message = format!(
                     "{reference} is being deleted; the controller creates it again after the deletion"
                 );
-                return Err(ApplyRefusal { message, transient: true });
+                return Err(ApplyRefusal::transient(message));
             }
             if !desired.differs(&live)
                 || self.context.settled.holds(&self.subject.key, reference, &desired, &live)
@@ -343,15 +342,13 @@ impl Writer<'_> {
                     cache.remove(live.metadata());
                     let message =
                         format!("{reference} was deleted in the meantime; the controller creates it again");
-                    return Err(ApplyRefusal { message, transient: true });
+                    return Err(ApplyRefusal::transient(message));
                 }
                 Err(error) => return Err(refused("update", reference, &error)),
             }
         }
-        Err(ApplyRefusal {
-            message: format!("failed to update {reference}: other clients keep changing it"),
-            transient: true,
-        })
+        let message = format!("failed to update {reference}: other clients keep changing it");
+        Err(ApplyRefusal::transient(message))
     }
 
     /// Handles a plan that is based on an outdated object, or that did not know the object. For instance, an autoscaler has
@@ -364,10 +361,7 @@ impl Writer<'_> {
         why: &str,
     ) -> ApplyRefusal {
         self.accept(present, sent);
-        ApplyRefusal {
-            message: format!("{reference} {why}; the controller reconciles the service again"),
-            transient: true,
-        }
+        ApplyRefusal::transient(format!("{reference} {why}; the controller reconciles the service again"))
     }
 
     async fn create<K: Child + WatchedKind + Serialize>(
@@ -424,12 +418,9 @@ impl Writer<'_> {
     ) -> Result<K, ApplyRefusal> {
         let found =
             api.get_opt(&reference.key.name).await.map_err(|error| refused("get", reference, &error))?;
-        let Some(found) = found else {
-            return Err(ApplyRefusal { message: text_of(cause), transient: true });
-        };
-        let owners = found.metadata().owner_references.iter().flatten();
-        let ours =
-            owners.into_iter().any(|owner| owner.controller == Some(true) && *owner.uid == *self.subject.uid);
+        let found = found.ok_or_else(|| ApplyRefusal::transient(text_of(cause)))?;
+        let mut owners = found.metadata().owner_references.iter().flatten();
+        let ours = owners.any(|owner| owner.controller == Some(true) && *owner.uid == *self.subject.uid);
         if !reference.key.namespace.is_empty() && !ours {
             let message = format!(
                 "failed to update {reference}: it is not controlled by v1alpha2.LLMInferenceService {}",

@@ -5,8 +5,7 @@ use std::{convert::Infallible, fmt, hash::Hash, str::FromStr, sync::Arc, time::D
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::{body::Incoming, service::service_fn};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -89,11 +88,7 @@ pub(crate) async fn serve(
                 let answer = answer(&request, &readiness, &context, shutdown.is_cancelled());
                 async move { Ok::<_, Infallible>(answer) }
             });
-            let mut builder = http1::Builder::new();
-            builder.timer(TokioTimer::new()).header_read_timeout(PROBE_TIMEOUT);
-            if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
-                tracing::debug!(%error, "A connection of a probe ended.");
-            }
+            longboat_accept::serve_http1(stream, PROBE_TIMEOUT, service).await;
         }
     };
     longboat_accept::until(&end, listener, MAX_CONNECTIONS, connection).await.shutdown().await;

@@ -16,7 +16,6 @@ use axum::{
 };
 use bytes::Bytes;
 use http::{StatusCode, header};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use kube::Client;
 use longboat_key::{Key, Name, Namespace, names::is_subdomain};
 use serde::Deserialize;
@@ -93,12 +92,7 @@ impl Server {
 
 async fn serve(router: Router, stream: TcpStream) {
     let service = hyper_util::service::TowerToHyperService::new(router.into_service());
-    let mut builder =
-        hyper_util::server::conn::auto::Builder::new(hyper_util::rt::TokioExecutor::new()).http1_only();
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-    if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
-        tracing::debug!(%error, "A connection of the dashboard ended.");
-    }
+    longboat_accept::serve_http1(stream, HEAD_TIMEOUT, service).await;
 }
 
 fn router(page: Arc<Page>) -> Router {

@@ -6,6 +6,7 @@
 
 mod cache;
 mod engine;
+pub mod split_mix;
 mod timing;
 
 pub use cache::{Allocation, BlockHash, KvCache, RequestBlocks, block_hashes, further_block_hashes};

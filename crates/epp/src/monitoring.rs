@@ -5,8 +5,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::{body::Incoming, service::service_fn};
 use longboat_accept::Guard;
 use longboat_metrics::OPENMETRICS;
 use tokio::{
@@ -67,15 +66,11 @@ impl Monitoring {
         let accepted = |stream, peer| {
             let (this, guard) = (Arc::clone(&this), guard.clone());
             async move {
-                let (this, guard) = (&*this, guard.as_deref());
+                let this = &*this;
                 let answer = |request| async move { this.answer(&request).await };
-                match this.tls.clone() {
-                    None => connection(stream, guard, answer).await,
-                    Some(tls) => {
-                        if let Some(stream) = longboat_tls::handshake(tls, stream, peer, HEAD_TIMEOUT).await {
-                            connection(stream, guard, answer).await;
-                        }
-                    }
+                let accepted = longboat_tls::accept(this.tls.clone(), stream, peer, HEAD_TIMEOUT);
+                if let Some(stream) = accepted.await {
+                    connection(stream, guard.as_deref(), answer).await;
                 }
             }
         };
@@ -105,11 +100,7 @@ pub(crate) async fn connection<A: Future<Output = Response<Full<Bytes>>>>(
             _ => answer(request).await,
         })
     });
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-    if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
-        tracing::debug!(%error, "A connection of a scrape or a probe ended.");
-    }
+    longboat_accept::serve_http1(stream, HEAD_TIMEOUT, service).await;
 }
 
 /// Returns a page of pickers. Only decisions can be those of several.

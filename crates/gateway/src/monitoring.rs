@@ -14,8 +14,7 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::{body::Incoming, service::service_fn};
 use longboat_epp::host::Pages;
 use longboat_metrics::OPENMETRICS;
 use tokio::net::TcpListener;
@@ -53,11 +52,7 @@ impl Monitoring {
                         None => this.respond(&request),
                     })
                 });
-                let mut builder = http1::Builder::new();
-                builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-                if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
-                    tracing::debug!(%error, "A connection of a probe ended.");
-                }
+                longboat_accept::serve_http1(stream, HEAD_TIMEOUT, service).await;
             }
         };
         longboat_accept::until(&end, listener, MAX_CONNECTIONS, connection).await.shutdown().await;

@@ -1,13 +1,9 @@
 //! Accepts connections.
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
-use hyper::service::service_fn;
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto::{Builder, UpgradeableConnection},
-};
-use longboat_accept::{ConnectionThreads, FramingStream, RunningRequests};
+use hyper_util::{rt::TokioExecutor, server::conn::auto::Builder};
+use longboat_accept::{ConnectionThreads, FramingStream};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -58,8 +54,7 @@ impl ProxyThreads {
         shutdown: CancellationToken,
     ) {
         let Ok(local) = listener.local_addr() else { return };
-        let mut builder = Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
+        let builder = longboat_accept::builder(HEADER_TIMEOUT);
         let tls = tls.map(Arc::new);
         let server = |proxy: &Arc<Proxy>| {
             let (builder, proxy, tls) = (builder.clone(), proxy.clone(), tls.clone());
@@ -109,22 +104,10 @@ impl Server {
         let arrival = Arrival { peer, local: self.local, server_name, switch: stream.switched() };
         let proxy = self.proxy.clone();
         let _connection = proxy.metrics.connection();
-        let requests = RunningRequests::default();
-        let running = requests.clone();
-        let service = service_fn(move |request| {
-            let (proxy, arrival, request_running) = (proxy.clone(), arrival.clone(), running.begin());
-            async move {
-                let response = proxy.handle(request, &arrival).await;
-                Ok::<_, Infallible>(request_running.until_end_of(response))
-            }
-        });
-        let connection =
-            self.builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
-        let served = requests
-            .serve(HEADER_TIMEOUT, &self.shutdown, connection, UpgradeableConnection::graceful_shutdown)
-            .await;
-        if let Some(Err(error)) = served {
-            tracing::debug!(error, "A client connection ended early.");
-        }
+        let answer = |request| {
+            let (proxy, arrival) = (proxy.clone(), arrival.clone());
+            async move { proxy.handle(request, &arrival).await }
+        };
+        longboat_accept::serve(stream, &self.builder, HEADER_TIMEOUT, &self.shutdown, answer).await;
     }
 }

@@ -67,6 +67,11 @@ impl Document {
         self.text("/apiVersion")
     }
 
+    /// The API group of the object; empty for the core group.
+    pub fn group(&self) -> &str {
+        self.api_version().split_once('/').map_or("", |(group, _)| group)
+    }
+
     /// `kind` of the object.
     pub fn kind(&self) -> &str {
         self.text("/kind")

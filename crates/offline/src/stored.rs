@@ -10,7 +10,7 @@ use longboat_api::{
     v1alpha2::GROUP,
 };
 use longboat_compose::Platform;
-use longboat_key::Namespace;
+use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::Document;
 use longboat_strategy::{
     examine,
@@ -22,7 +22,7 @@ use serde_json::Value;
 use crate::{
     Settings,
     validate::{
-        finding::{Finding, INFERENCE_SERVICE, NOT_CHECKED, ObjectName, Severity, Source},
+        finding::{Finding, INFERENCE_SERVICE, NOT_CHECKED, ObjectName, Source},
         kinds::{KindLookup, Kinds},
         object::Examination,
     },
@@ -64,9 +64,18 @@ impl StoredManifest {
         self.object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
     }
 
+    /// The identity of the object.
+    pub(crate) fn object_name(&self) -> ObjectName {
+        ObjectName::of(&self.document, self.namespace.as_deref())
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        Key::new(self.namespace.as_deref(), Name(self.name()))
+    }
+
     /// Whether this is an object of one of our kinds.
     pub(crate) fn is_ours(&self, kind: &str) -> bool {
-        self.document.kind() == kind && self.document.api_version().split('/').next() == Some(GROUP)
+        self.document.kind() == kind && self.document.group() == GROUP
     }
 }
 
@@ -112,7 +121,7 @@ impl Cluster {
         object["apiVersion"] = Value::from(resource.api_version());
         let (mut findings, accepted) = examination.run(object);
         findings.extend(misnamed(document, &name, namespace));
-        let refused = findings.iter().any(|finding| finding.severity == Severity::Error);
+        let refused = findings.iter().any(Finding::is_error);
         let stored = accepted.filter(|_| !refused).map(|object| StoredManifest {
             document: document.clone(),
             namespace: namespace.to_shared(),

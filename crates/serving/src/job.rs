@@ -70,41 +70,26 @@ pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<ParsedRequ
     let sampling = sampling::read(fields)?;
     let copies = sampling::copies(fields)?;
     let limit = limit(model.card(), fields, "max_completion_tokens")?;
-    let (shape, shape_field) = shape::read(fields)?.unzip();
+    let shape = shape::read(fields)?;
     let (part, output) = (fields.part(), output(fields)?);
-    let layout_options = fields.layout_options();
+    let options = fields.layout_options();
+    let (prompt, follows_a_tool) =
+        conversation(model.as_ref(), messages, &known_tools, &options, &items, limit, part)?;
     let job = Job {
-        follows_a_tool: ends_with_tool(&messages),
-        prompts: vec![conversation_prompt(
-            model.as_ref(),
-            messages,
-            &known_tools,
-            &layout_options,
-            &items,
-            limit,
-            part,
-        )?],
-        model: name,
         adapter: fields.lora_path.clone(),
         copies,
-        sampling,
-        shape,
-        shape_field: shape_field.unwrap_or_default(),
         tools,
+        follows_a_tool,
         items,
         part,
         handover: fields.handover(),
+        ..Job::new(name, vec![prompt], sampling, shape)
     };
     Ok(ParsedRequest { job, output })
 }
 
-/// Whether the last message is the result of a tool.
-pub(crate) fn ends_with_tool(messages: &[Message]) -> bool {
-    messages.last().is_some_and(|message| message.role == Role::Tool)
-}
-
-/// Lays out a conversation as a prompt. `limit` is what the client asks for.
-pub(crate) fn conversation_prompt(
+/// Lays out a conversation as a prompt. Also returns whether its last message is the result of a tool. `limit` is what the client asks for.
+pub(crate) fn conversation(
     model: &dyn Model,
     messages: Vec<Message>,
     known_tools: &[Tool],
@@ -112,13 +97,15 @@ pub(crate) fn conversation_prompt(
     items: &[Item],
     limit: Option<usize>,
     part: Part,
-) -> Result<Prompt, Refusal> {
+) -> Result<(Prompt, bool), Refusal> {
     let text = lay_out(model, &messages, known_tools, layout_options)?;
-    let last = messages.into_iter().next_back().map(|message| message.text).unwrap_or_default();
+    let last = messages.into_iter().next_back();
+    let (last, follows_a_tool) =
+        last.map(|message| (message.text, message.role == Role::Tool)).unwrap_or_default();
     fits(model, &text)?;
     let tokens = prompt::tokens(model, &text, items);
     let limit = fit(model.card(), tokens.len(), limit, None, part)?;
-    Ok(Prompt { text, tokens, last, limit })
+    Ok((Prompt { text, tokens, last, limit }, follows_a_tool))
 }
 
 /// Checks a completion request.
@@ -144,20 +131,13 @@ pub(crate) fn completion(model: &Arc<dyn Model>, fields: &Fields) -> Result<Pars
             Ok(Prompt { last: text.clone(), text, tokens, limit })
         })
         .collect::<Result<_, Refusal>>()?;
-    let (shape, shape_field) = shape::read(fields)?.unzip();
+    let shape = shape::read(fields)?;
     let job = Job {
-        model: name,
         adapter: fields.lora_path.clone(),
-        prompts,
         copies: sampling::copies(fields)?,
-        sampling,
-        shape,
-        shape_field: shape_field.unwrap_or_default(),
-        tools: None,
-        follows_a_tool: false,
-        items: Vec::new(),
         part,
         handover: fields.handover(),
+        ..Job::new(name, prompts, sampling, shape)
     };
     Ok(ParsedRequest { job, output: output(fields)? })
 }

@@ -142,6 +142,34 @@ pub struct Job {
     pub handover: Handover,
 }
 
+// === impl Job ===
+
+impl Job {
+    /// One answer for each prompt, without tools and items. `shape` is the required form, and the field that requires it.
+    pub(crate) fn new(
+        model: String,
+        prompts: Vec<Prompt>,
+        sampling: Sampling,
+        shape: Option<(Shape, String)>,
+    ) -> Self {
+        let (shape, shape_field) = shape.unzip();
+        Self {
+            model,
+            adapter: None,
+            prompts,
+            copies: 1,
+            sampling,
+            shape,
+            shape_field: shape_field.unwrap_or_default(),
+            tools: None,
+            follows_a_tool: false,
+            items: Vec::new(),
+            part: Part::Whole,
+            handover: Handover::default(),
+        }
+    }
+}
+
 /// A job that a model has accepted.
 pub struct JobStart {
     /// The number of prompt tokens in the prefix cache.

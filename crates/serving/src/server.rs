@@ -1,6 +1,6 @@
 //! The process of a model server: listening, TLS, and a shutdown that lets answers finish.
 
-use std::{convert::Infallible, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -8,17 +8,11 @@ use axum::{
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
-use hyper::service::{Service as _, service_fn};
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto::{Builder, Connection},
-    service::TowerToHyperService,
-};
-use longboat_accept::{Guard, RunningRequests};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpListener,
-};
+use futures::FutureExt as _;
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
+use longboat_accept::Guard;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::Refusal;
@@ -80,17 +74,14 @@ pub async fn serve(
         Some(guard) => router.layer(middleware::from_fn_with_state(Arc::new(guard), guarded)),
     };
     let service = TowerToHyperService::new(router);
+    let builder = longboat_accept::builder(HANDSHAKE_TIMEOUT);
     let accepted = |stream, peer| {
         let (service, shutdown, tls) = (service.clone(), shutdown.clone(), tls.clone());
+        let builder = builder.clone();
         async move {
-            match tls {
-                None => connection(stream, service, shutdown).await,
-                Some(tls) => {
-                    if let Some(stream) = longboat_tls::handshake(tls, stream, peer, HANDSHAKE_TIMEOUT).await
-                    {
-                        connection(stream, service, shutdown).await;
-                    }
-                }
+            let answer = |request| service.call(request).map(|Ok(response)| response);
+            if let Some(stream) = longboat_tls::accept(tls, stream, peer, HANDSHAKE_TIMEOUT).await {
+                longboat_accept::serve(stream, &builder, HANDSHAKE_TIMEOUT, &shutdown, answer).await;
             }
         }
     };
@@ -106,26 +97,5 @@ async fn guarded(State(guard): State<Arc<Guard>>, request: Request, next: Next) 
     match guard.check(request.version(), request.uri(), request.headers(), |_| false) {
         Ok(_) => next.run(request).await,
         Err(refusal) => Refusal::from(refusal).into_response(),
-    }
-}
-
-async fn connection(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    service: TowerToHyperService<Router>,
-    shutdown: CancellationToken,
-) {
-    let requests = RunningRequests::default();
-    let running = requests.clone();
-    let service = service_fn(move |request| {
-        let (answering, running) = (service.call(request), running.begin());
-        async move { Ok::<_, Infallible>(running.until_end_of(answering.await?)) }
-    });
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE_TIMEOUT);
-    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-    let served =
-        requests.serve(HANDSHAKE_TIMEOUT, &shutdown, connection, Connection::graceful_shutdown).await;
-    if let Some(Err(error)) = served {
-        tracing::debug!(error, "A connection ended early.");
     }
 }

@@ -12,14 +12,12 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, ResourceExt,
-    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams},
+    api::{DynamicObject, ListParams},
     runtime::watcher::{self, Event},
 };
-use longboat_api::groups;
 use longboat_key::Namespace;
-use longboat_watch::{Events, Selection, Watched, has_code, text_of_watch};
+use longboat_watch::{Events, Selection, Watched, has_code, pools, text_of_watch};
 use parking_lot::RwLock;
-use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -62,34 +60,24 @@ impl Allowlist {
     }
 }
 
-/// The API groups that have had InferencePools, newest first, each with its version.
-const GROUPS: [(&str, &str); 2] = [(groups::POOL, "v1"), (groups::OLD_POOL, "v1alpha2")];
-
-/// Returns the pool in the configured group, or in the other group if the cluster serves only that one. A pool keeps its name
-/// and its pods when it moves to the other group.
+/// Returns the pool in the configured group, or in the other group if the cluster serves only that one.
 async fn served(client: &Client, mut pool: Pool) -> Pool {
-    for (group, version) in GROUPS.into_iter().filter(|(group, _)| *group != pool.group) {
-        let of = |group: &str, version: &str| {
-            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, "InferencePool"));
-            Api::<DynamicObject>::namespaced_with(client.clone(), &pool.namespace, &resource)
-        };
-        let only = ListParams::default().fields(&format!("metadata.name={}", pool.name)).limit(1);
-        let asked = of(&pool.group, version_of(&pool.group)).list(&only).await;
-        if asked.is_err_and(|error| has_code(&error, 404)) && of(group, version).list(&only).await.is_ok() {
-            tracing::info!(
-                asked = pool.group,
-                group,
-                "The cluster serves InferencePools only in the other API group."
-            );
-            pool.group = group.into();
-            return pool;
-        }
+    let only = ListParams::default().fields(&format!("metadata.name={}", pool.name)).limit(1);
+    let list = async |group: &str| {
+        let resource = pools::resource(group);
+        let all = Api::<DynamicObject>::namespaced_with(client.clone(), &pool.namespace, &resource);
+        all.list(&only).await
+    };
+    let other = pools::other_group(&pool.group);
+    if list(&pool.group).await.is_err_and(|error| has_code(&error, 404)) && list(other).await.is_ok() {
+        tracing::info!(
+            asked = pool.group,
+            group = other,
+            "The cluster serves InferencePools only in the other API group."
+        );
+        pool.group = other.into();
     }
     pool
-}
-
-fn version_of(group: &str) -> &'static str {
-    GROUPS.iter().find(|(name, _)| *name == group).map_or("v1", |(_, version)| version)
 }
 
 /// Follows the pool and its pods until shutdown. `known` reports how much has been read.
@@ -101,9 +89,7 @@ pub(crate) async fn follow(
     shutdown: CancellationToken,
 ) {
     let Some(pool) = shutdown.run_until_cancelled(served(&client, pool)).await else { return };
-    let kind = GroupVersionKind::gvk(&pool.group, version_of(&pool.group), "InferencePool");
-    let all = Selection::of_resource(ApiResource::from_gvk(&kind)).within(Some(Namespace(&pool.namespace)));
-    let only = all.fields(format!("metadata.name={}", pool.name));
+    let only = pools::selection(&pool.group, &pool.namespace, &pool.name);
     let mut pools: Events<DynamicObject> = longboat_watch::decoded(&client, &only);
     let mut follower = Follower {
         client,
@@ -150,8 +136,8 @@ impl Follower {
             Ok(Event::Init) => self.pool_listed = false,
             Ok(Event::InitApply(pool) | Event::Apply(pool)) => {
                 self.pool_listed = true;
-                self.select(selector(&self.pool.group, &pool.data));
-                let ports = ports(&pool.data);
+                self.select(pools::selector(&pool.data));
+                let ports = pools::ports(&pool.data).into_iter().collect();
                 if self.ports != ports {
                     self.ports = ports;
                     self.list();
@@ -251,26 +237,6 @@ fn is_number(name: &str) -> bool {
         || last.strip_prefix("0x").is_some_and(|digits| is_all(digits, u8::is_ascii_hexdigit))
 }
 
-/// The ports of a pool of either generation.
-fn ports(pool: &Value) -> Ports {
-    let Some(spec) = pool.get("spec") else { return Ports::new() };
-    let listed = spec.get("targetPorts").and_then(Value::as_array).into_iter().flatten();
-    let numbers = listed.filter_map(|entry| entry.get("number")).chain(spec.get("targetPortNumber"));
-    numbers.filter_map(|number| u16::try_from(number.as_u64()?).ok()).collect()
-}
-
-/// Returns the pool's selector. In the older group, the selector has no `matchLabels`.
-fn selector(group: &str, pool: &Value) -> Option<String> {
-    let selector = pool.get("spec")?.get("selector")?;
-    let labels = if group == groups::POOL { selector.get("matchLabels")? } else { selector };
-    let labels: Vec<String> = labels
-        .as_object()?
-        .iter()
-        .filter_map(|(name, value)| Some(format!("{name}={}", value.as_str()?)))
-        .collect();
-    (!labels.is_empty()).then(|| labels.join(","))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -309,9 +275,7 @@ mod tests {
 
     #[test]
     fn a_pods_ports_are_those_that_it_declares_and_those_of_the_pool() {
-        let pool = ports(&json!({"spec": {"targetPorts": [{"number": 8000}, {"number": 8001}]}}));
-        assert_eq!(pool, Ports::from([8000, 8001]));
-        assert_eq!(ports(&json!({"spec": {"targetPortNumber": 8000}})), Ports::from([8000]));
+        let pool = Ports::from([8000, 8001]);
         let allowed = Allowlist::default();
         assert!(!allowed.allows("10.0.0.1", Some(8000)), "nothing is known yet");
         list(&allowed, [&listed(&pod(&[9000]))], &pool);

@@ -1,7 +1,6 @@
 //! The server: listening, TLS, and a shutdown that does not cut responses off.
 
 use std::{
-    convert::Infallible,
     net::{IpAddr, Ipv6Addr, SocketAddr},
     sync::Arc,
     time::Duration,
@@ -9,20 +8,11 @@ use std::{
 
 use futures::FutureExt as _;
 use http::{Request, Response, StatusCode};
-use hyper::{body::Incoming, service::service_fn};
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto::{Builder, Connection},
-};
-use longboat_accept::{Budget, FramingStream, Guard, RunningRequests};
+use hyper::body::Incoming;
+use longboat_accept::{Budget, FramingStream, Guard};
 use longboat_tls::{KeyPairFiles, LeafRequest, ReloadingRoots};
 use rustls::ServerConfig;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpListener,
-    sync::watch,
-    task::JoinSet,
-};
+use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
@@ -199,50 +189,25 @@ async fn serve(
 ) {
     let guard = listener.local_addr().ok().and_then(Guard::of_back_end).map(Arc::new);
     let handler = Handler { proxy, part, guard, heads: Budget::new(MAX_HEADS_BYTES) };
+    let mut builder = longboat_accept::builder(HEADER_TIMEOUT);
+    builder.http1().max_buf_size(MAX_HEAD_BYTES).preserve_header_case(false);
     let accepted = |stream, peer| {
-        let handler = handler.clone();
+        let (handler, builder) = (handler.clone(), builder.clone());
         let (tls, shutdown) = (tls.clone(), shutdown.clone());
         async move {
-            match tls {
-                None => connection(stream, peer, handler, shutdown).await,
-                Some(tls) => {
-                    if let Some(stream) = longboat_tls::handshake(tls, stream, peer, HEADER_TIMEOUT).await {
-                        connection(stream, peer, handler, shutdown).await;
-                    }
-                }
-            }
+            let Some(stream) = longboat_tls::accept(tls, stream, peer, HEADER_TIMEOUT).await else { return };
+            let stream = FramingStream::new(stream);
+            let stream = stream.with_head_limit(MAX_HEAD_BYTES).with_head_budget(&handler.heads);
+            let answer = |request| {
+                let handler = handler.clone();
+                async move { handler.handle(request, peer).await }
+            };
+            longboat_accept::serve(stream, &builder, HEADER_TIMEOUT, &shutdown, answer).boxed().await;
         }
     };
     let mut open = longboat_accept::until(&shutdown, listener, MAX_CONNECTIONS, accepted).await;
     if !longboat_accept::drain(&mut open, DRAIN_TIMEOUT).await {
         tracing::warn!("Aborted the requests that ran longer than the shutdown timeout.");
-    }
-}
-
-async fn connection(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    peer: SocketAddr,
-    handler: Handler,
-    shutdown: CancellationToken,
-) {
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .max_buf_size(MAX_HEAD_BYTES)
-        .preserve_header_case(false);
-    let requests = RunningRequests::default();
-    let running = requests.clone();
-    let stream = FramingStream::new(stream).with_head_limit(MAX_HEAD_BYTES).with_head_budget(&handler.heads);
-    let service = service_fn(move |request: Request<Incoming>| {
-        let (handler, running) = (handler.clone(), running.begin());
-        async move { Ok::<_, Infallible>(running.until_end_of(handler.handle(request, peer).await)) }
-    });
-    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-    let served = requests.serve(HEADER_TIMEOUT, &shutdown, connection, Connection::graceful_shutdown);
-    if let Some(Err(error)) = served.boxed().await {
-        tracing::debug!(error, "A connection ended early.");
     }
 }
 

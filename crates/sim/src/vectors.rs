@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt, stream};
+use longboat_engine_model::split_mix::{STEP, mix};
 use longboat_serving::{Refusal, normalise};
 
 use crate::{caches::Caches, engine::Engine};
@@ -43,11 +44,8 @@ fn vector(tokens: &[u32], width: usize) -> Vec<f32> {
 /// The next number of a sequence between -1 and 1 (SplitMix64).
 #[expect(clippy::cast_precision_loss, reason = "24 bits fit")]
 fn direction(state: &mut u64) -> f32 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut mixed = *state;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    let bits = ((mixed ^ (mixed >> 31)) >> 40) as u32;
+    let bits = (mix(*state) >> 40) as u32;
+    *state = state.wrapping_add(STEP);
     bits as f32 / (1 << 23) as f32 - 1.0
 }
 

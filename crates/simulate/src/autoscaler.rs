@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use longboat_api::{foreign::scaledobject::ScaledObjectSpec, v1alpha2::KedaTrigger};
+use longboat_api::{
+    foreign::scaledobject::ScaledObjectSpec,
+    v1alpha2::KedaTrigger,
+    wake_queue::{BYTES_METRIC, SIZE_METRIC},
+};
 use longboat_autoscale::{
     DEFAULT_MAX_REPLICAS, DEFAULT_MIN_REPLICAS, Labels, Sample, Scale, ScaledObjectState, Trigger,
     polling_interval,
@@ -14,14 +18,8 @@ use crate::numbers::float;
 const WAITING: &str = "vllm:num_requests_waiting";
 const RUNNING: &str = "vllm:num_requests_running";
 const KV_USAGE: &str = "vllm:kv_cache_usage_perc";
-/// Requests in the queues of the picker's flow control and of Longboat's gateway, and the former name of the metric.
-const QUEUE_SIZE: [&str; 2] =
-    ["llm_d_epp_flow_control_queue_size", "inference_extension_flow_control_queue_size"];
-/// Their bytes.
-const QUEUE_BYTES: [&str; 2] =
-    ["llm_d_epp_flow_control_queue_bytes", "inference_extension_flow_control_queue_bytes"];
 /// The metrics that triggers can read, besides former names.
-const METRICS: [&str; 5] = [WAITING, RUNNING, KV_USAGE, QUEUE_SIZE[0], QUEUE_BYTES[0]];
+const METRICS: [&str; 5] = [WAITING, RUNNING, KV_USAGE, SIZE_METRIC[0], BYTES_METRIC[0]];
 /// The time between two looks of a HorizontalPodAutoscaler.
 const HPA_SECONDS: i32 = 15;
 
@@ -90,7 +88,7 @@ impl Autoscaler {
     pub(crate) fn new(settings: &AutoscalerSettings) -> Result<Self, String> {
         let spec = settings.0.clone();
         let triggers = Trigger::all(&spec)?;
-        let is_queue = |name: &str| QUEUE_SIZE.contains(&name) || QUEUE_BYTES.contains(&name);
+        let is_queue = |name: &str| SIZE_METRIC.contains(&name) || BYTES_METRIC.contains(&name);
         for name in triggers.iter().flat_map(Trigger::names) {
             if !METRICS.contains(&name) && !is_queue(name) {
                 return Err(format!("nothing has the metric {name} here, only {}", METRICS.join(", ")));
@@ -100,7 +98,7 @@ impl Autoscaler {
             return Err(format!(
                 "without endpoints only {} has a value, and no trigger reads it, so no endpoint would ever start: use it as \
                  metric, or keep a replica",
-                QUEUE_SIZE[0]
+                SIZE_METRIC[0]
             ));
         }
         Ok(Self { spec, triggers, state: ScaledObjectState::default() })
@@ -136,7 +134,7 @@ impl Autoscaler {
             names.map(|name| Sample { name: name.to_owned(), labels: Labels::new(), value })
         };
         let queue =
-            of_queue(QUEUE_SIZE, queued.requests).into_iter().chain(of_queue(QUEUE_BYTES, queued.bytes));
+            of_queue(SIZE_METRIC, queued.requests).into_iter().chain(of_queue(BYTES_METRIC, queued.bytes));
         let demand = self.state.poll(&self.triggers, each.chain(queue).collect(), scale, now)?;
         // The age of the object is that of the run.
         Ok(self.state.replicas(&self.spec, scale, Some(&demand), now, now))

@@ -86,7 +86,7 @@ impl Member {
             group: index,
             published: Arc::default(),
             is_unread: false,
-            phase: crate::trace::mix(number as u64) % scrape.max(1),
+            phase: longboat_engine_model::split_mix::mix(number as u64) % scrape.max(1),
             generation: 0,
             since: now,
             gone: None,

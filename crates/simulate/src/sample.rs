@@ -3,11 +3,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::{
-    rejection::Refusal,
-    request_times::RequestTimes,
-    trace::{TraceRequest, mix},
-};
+use longboat_engine_model::split_mix::mix;
+
+use crate::{rejection::Refusal, request_times::RequestTimes, trace::TraceRequest};
 
 /// The most requests of a sample.
 const MAX_REQUESTS: usize = 1024;

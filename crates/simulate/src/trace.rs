@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use longboat_engine_model::split_mix::{STEP, mix};
 use serde::{Deserialize, Serialize};
 
 /// The longest line of a trace, in bytes. A prompt of a million tokens as numbers is shorter.
@@ -325,7 +326,7 @@ impl TracePrompt {
                     let start = bytes.len();
                     bytes.resize(start + usize::try_from(*tokens).unwrap_or_default() * 4, 0);
                     for place in bytes[start..].chunks_exact_mut(4) {
-                        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+                        state = state.wrapping_add(STEP);
                         let token = (u128::from(mix(state)) * u128::from(VOCABULARY)) >> 64;
                         place.copy_from_slice(&u32::try_from(token).unwrap_or_default().to_le_bytes());
                     }
@@ -334,14 +335,6 @@ impl TracePrompt {
             }
         }
     }
-}
-
-/// Mixes the bits of a number (SplitMix64).
-pub(crate) fn mix(number: u64) -> u64 {
-    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 // === impl TraceRequest ===

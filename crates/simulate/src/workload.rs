@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
+use longboat_engine_model::split_mix::mix;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use serde::Deserialize;
 
 use crate::{
     generate::MAX_LENGTH,
-    trace::{Requests, Segment, TracePrompt, TraceRequest, mix},
+    trace::{Requests, Segment, TracePrompt, TraceRequest},
 };
 
 /// The most requests a second.

@@ -108,6 +108,4 @@ impl Template {
 }
 
 #[cfg(test)]
-mod limits;
-#[cfg(test)]
 mod tests;

@@ -8,6 +8,23 @@ use tokio::{
     time::timeout,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_util::either::Either;
+
+/// Returns a connection on which requests can come: the stream itself if the server has no TLS, otherwise the result of [`handshake`].
+pub async fn accept<S>(
+    config: Option<Arc<ServerConfig>>,
+    stream: S,
+    peer: SocketAddr,
+    limit: Duration,
+) -> Option<Either<S, TlsStream<S>>>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    match config {
+        None => Some(Either::Left(stream)),
+        Some(config) => handshake(config, stream, peer, limit).await.map(Either::Right),
+    }
+}
 
 /// Completes the handshake that a client begins. Returns `None`, and logs why, if it fails or takes longer than `limit`.
 pub async fn handshake<S>(

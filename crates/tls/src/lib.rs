@@ -21,7 +21,7 @@ pub use by_name::{ServerCertificate, server_config_by_name};
 pub use cause::{chain, innermost};
 pub use config::{client_config, insecure_client_config, server_config, with_client_certificate};
 pub use error::TlsError;
-pub use handshake::handshake;
+pub use handshake::{accept, handshake};
 pub use inspect::{CertificateInfo, certificates};
 pub use issue::{CertificateAuthority, KeyPair, LeafRequest, Validity, self_signed, self_signed_with_key};
 pub use options::{ClientCertificates, MinVersion, ServerOptions, Suite, UnknownName};

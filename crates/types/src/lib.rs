@@ -44,6 +44,9 @@ use serde_json::Value;
 pub use kinds::{type_of_kind, type_of_object};
 pub use markers::{Markers, field_markers, type_markers};
 
+/// The annotation with what `kubectl apply` has applied, as JSON: it has the whole object again.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 static TABLE: LazyLock<HashMap<&'static str, TypeDef>> = LazyLock::new(|| parse::parse(&SOURCES).0);
 
 /// The data files, and whether they have the types of built-in kinds.

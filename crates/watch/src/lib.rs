@@ -9,6 +9,7 @@ mod connect;
 mod decode;
 mod error;
 mod named;
+pub mod pools;
 mod received;
 mod selection;
 mod watched;

@@ -3,12 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use http::{HeaderMap, StatusCode, header};
-use hyper::{body::Incoming, service::service_fn};
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto,
-};
-use longboat_accept::{Budget, FramingStream, RunningRequests};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioTimer;
+use longboat_accept::{Budget, FramingStream};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -53,10 +50,7 @@ impl ApiServer {
             let (tls, ending) = (tls.clone(), shutdown.clone());
             async move {
                 let connection = async {
-                    let Some(tls) = tls else {
-                        return connection(state, hosts, stream, &heads, &ending).await;
-                    };
-                    if let Some(stream) = longboat_tls::handshake(tls, stream, peer, HEAD_TIMEOUT).await {
+                    if let Some(stream) = longboat_tls::accept(tls, stream, peer, HEAD_TIMEOUT).await {
                         connection(state, hosts, stream, &heads, &ending).await;
                     }
                 };
@@ -88,12 +82,8 @@ async fn connection<S>(
     let stream = FramingStream::new(stream).with_head_budget(heads);
     let switched = stream.switched();
     let slow = CancellationToken::new();
-    let closing = slow.clone();
-    let requests = RunningRequests::default();
-    let running = requests.clone();
-    let service = service_fn(move |mut request: http::Request<Incoming>| {
-        let running = running.begin();
-        request.extensions_mut().insert(closing.clone());
+    let answer = |mut request: http::Request<Incoming>| {
+        request.extensions_mut().insert(slow.clone());
         let state = Arc::clone(&state);
         let switched = switched.clone();
         let verdict = hosts.check(&request);
@@ -105,18 +95,13 @@ async fn connection<S>(
             if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
                 switched.switch();
             }
-            Ok::<_, std::convert::Infallible>(running.until_end_of(answer))
+            answer
         }
-    });
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    };
+    let mut builder = longboat_accept::builder(HEAD_TIMEOUT);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000).keep_alive_interval(HEAD_TIMEOUT);
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    let connection =
-        requests.serve(HEAD_TIMEOUT, shutdown, connection, auto::UpgradeableConnection::graceful_shutdown);
-    if let Some(Some(Err(error))) = slow.run_until_cancelled(connection).await {
-        tracing::debug!(%error, "A connection ended.");
-    }
+    let served = longboat_accept::serve(stream, &builder, HEAD_TIMEOUT, shutdown, answer);
+    slow.run_until_cancelled(served).await;
 }
 
 /// The answer to a request that is not for this server. The server closes the connection without reading on.

@@ -2,14 +2,15 @@
 
 use std::{io, sync::Arc};
 
-use http::{HeaderValue, Response, StatusCode, header};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use super::{forward::offers, remote_spdy, remote_ws};
+use super::{
+    remote_spdy, remote_ws,
+    upgrade::{self, SPDY_VERSIONS, offers},
+};
 use crate::{
-    answer::{self, Answer},
+    answer::Answer,
     pod_access::{ExecOptions, Execution, PodAccess, PodRef},
     status::ApiError,
     verbs::{Call, pods},
@@ -31,55 +32,17 @@ pub(crate) async fn open(call: &Call<'_>, asked: ExecMode) -> Result<Answer, Api
     let access = pods::access(call, &node)?;
     let options = options(call, asked)?;
     let request = call.request;
-    let missing = || ApiError::bad_request("unable to upgrade: missing upgrade headers in request");
-    let protocol = request.header("upgrade").to_ascii_lowercase();
-    let is_websocket = match protocol.as_str() {
-        "websocket" => true,
-        "spdy/3.1" => false,
-        _ => return Err(missing()),
-    };
-    let offered =
-        request.header(if is_websocket { "sec-websocket-protocol" } else { "x-stream-protocol-version" });
+    let is_websocket = upgrade::is_websocket(request)?;
+    let offered = request.header(if is_websocket { "sec-websocket-protocol" } else { SPDY_VERSIONS });
     // SPDY can close each stream alone, so it does not need v5. A client that offers no version is older than all of them.
     let known: &[&str] = if is_websocket { &PROTOCOLS } else { &PROTOCOLS[1..] };
     let Some(version) = known.iter().find(|known| offers_protocol(request, is_websocket, offered, known))
     else {
-        return Err(ApiError::new(
-            403,
-            "Forbidden",
-            format!(
-                "unable to upgrade: unable to negotiate protocol: client supports [{offered}], server supports [{}]",
-                known.join(" ")
-            ),
-        ));
+        return Err(upgrade::no_common_version(offered, known));
     };
-    let on_upgrade = request.upgrade.lock().take().ok_or_else(missing)?;
+    let connection = upgrade::connection(request)?;
     let execution = start(&access, pods::pod_ref(call), options.clone(), asked).await?;
-
-    let mut answer = Response::new(answer::full(Vec::new()));
-    *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-    let headers = answer.headers_mut();
-    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
-    if is_websocket {
-        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-        headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(version));
-        let accept = derive_accept_key(request.header("sec-websocket-key").as_bytes());
-        if let Ok(accept) = HeaderValue::from_str(&accept) {
-            headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
-        }
-    } else {
-        headers.insert(header::UPGRADE, HeaderValue::from_static("SPDY/3.1"));
-        headers.insert("x-stream-protocol-version", HeaderValue::from_static(version));
-    }
-    let closing = call.state.sessions.closing.clone();
-    call.state.sessions.tasks.spawn(async move {
-        if let Some(Err(error)) =
-            closing.run_until_cancelled(run(on_upgrade, is_websocket, execution, options)).await
-        {
-            tracing::debug!(%error, "An exec session ended.");
-        }
-    });
-    Ok(answer)
+    Ok(upgrade::start(call, is_websocket, version, run(connection, is_websocket, execution, options)))
 }
 
 /// Whether the client offers a version. Old SPDY clients send one header for each version.
@@ -92,7 +55,7 @@ fn offers_protocol(
     if is_websocket {
         return offers(offered, known);
     }
-    let headers = request.headers.get_all("x-stream-protocol-version").iter();
+    let headers = request.headers.get_all(SPDY_VERSIONS).iter();
     headers.filter_map(|value| value.to_str().ok()).any(|value| offers(value, known))
 }
 

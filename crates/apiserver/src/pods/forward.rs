@@ -2,14 +2,15 @@
 
 use std::{io, sync::Arc};
 
-use http::{HeaderValue, Response, StatusCode, header};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use super::{session, tunnel};
+use super::{
+    session, tunnel,
+    upgrade::{self, SPDY_VERSIONS, offers},
+};
 use crate::{
-    answer::{self, Answer},
+    answer::Answer,
     pod_access::{PodAccess, PodRef},
     status::ApiError,
     verbs::{Call, pods},
@@ -27,58 +28,23 @@ pub(crate) fn open(call: &Call<'_>) -> Result<Answer, ApiError> {
     let node = pods::connect(call)?;
     let access = pods::access(call, &node)?;
     let request = call.request;
-    let upgrade = request.header("upgrade").to_ascii_lowercase();
-    let on_upgrade = request
-        .upgrade
-        .lock()
-        .take()
-        .ok_or_else(|| ApiError::bad_request("unable to upgrade: missing upgrade headers in request"))?;
-    let mut answer = Response::new(answer::full(Vec::new()));
-    *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-    let headers = answer.headers_mut();
-    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
-    let tunnelled = match upgrade.as_str() {
-        "websocket" => {
-            if !offers(request.header("sec-websocket-protocol"), TUNNEL) {
-                return Err(ApiError::bad_request(format!(
-                    "unable to upgrade: the WebSocket protocol must be {TUNNEL}"
-                )));
-            }
-            let accept = derive_accept_key(request.header("sec-websocket-key").as_bytes());
-            headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-            headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(TUNNEL));
-            if let Ok(accept) = HeaderValue::from_str(&accept) {
-                headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
-            }
-            true
+    let is_websocket = upgrade::is_websocket(request)?;
+    let connection = upgrade::connection(request)?;
+    let version = if is_websocket {
+        if !offers(request.header("sec-websocket-protocol"), TUNNEL) {
+            let message = format!("unable to upgrade: the WebSocket protocol must be {TUNNEL}");
+            return Err(ApiError::bad_request(message));
         }
-        "spdy/3.1" => {
-            let versions = request.header("x-stream-protocol-version");
-            if !versions.is_empty() && !offers(versions, PROTOCOL) {
-                return Err(ApiError::new(
-                    403,
-                    "Forbidden",
-                    format!(
-                        "unable to upgrade: unable to negotiate protocol: client supports [{versions}], server supports [{PROTOCOL}]"
-                    ),
-                ));
-            }
-            headers.insert(header::UPGRADE, HeaderValue::from_static("SPDY/3.1"));
-            headers.insert("x-stream-protocol-version", HeaderValue::from_static(PROTOCOL));
-            false
+        TUNNEL
+    } else {
+        let versions = request.header(SPDY_VERSIONS);
+        if !versions.is_empty() && !offers(versions, PROTOCOL) {
+            return Err(upgrade::no_common_version(versions, &[PROTOCOL]));
         }
-        _ => {
-            return Err(ApiError::bad_request("unable to upgrade: missing upgrade headers in request"));
-        }
+        PROTOCOL
     };
-    let session = run(on_upgrade, tunnelled, access, pods::pod_ref(call));
-    let closing = call.state.sessions.closing.clone();
-    call.state.sessions.tasks.spawn(async move {
-        if let Some(Err(error)) = closing.run_until_cancelled(session).await {
-            tracing::debug!(%error, "A port-forwarding session ended.");
-        }
-    });
-    Ok(answer)
+    let session = run(connection, is_websocket, access, pods::pod_ref(call));
+    Ok(upgrade::start(call, is_websocket, version, session))
 }
 
 async fn run(upgrade: OnUpgrade, tunnelled: bool, access: Arc<dyn PodAccess>, pod: PodRef) -> io::Result<()> {
@@ -92,9 +58,4 @@ async fn run(upgrade: OnUpgrade, tunnelled: bool, access: Arc<dyn PodAccess>, po
     let (carried, served) =
         tokio::join!(tunnel::carry(socket, far), session::serve(input, output, access, pod));
     carried.and(served)
-}
-
-/// Whether the comma-separated list in a header has this entry.
-pub(super) fn offers(header: &str, wanted: &str) -> bool {
-    header.split(',').any(|p| p.trim().eq_ignore_ascii_case(wanted))
 }

@@ -10,3 +10,4 @@ mod session;
 mod spdy;
 mod streams;
 mod tunnel;
+mod upgrade;

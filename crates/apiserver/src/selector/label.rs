@@ -22,22 +22,9 @@ enum Operator {
     Below(i64),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Token {
-    Word(String),
-    Comma,
-    Open,
-    Close,
-    Equal,
-    DoubleEqual,
-    NotEqual,
-    Not,
-    Above,
-    Below,
-    End,
-}
-
 const OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
+/// The characters of which signs consist. A word has none of them.
+const SIGNS: [char; 7] = [',', '(', ')', '=', '!', '>', '<'];
 
 // === impl LabelSelector ===
 
@@ -67,19 +54,21 @@ impl LabelSelector {
     }
 }
 
-struct Parser {
-    tokens: Vec<Token>,
+/// The words and signs of a selector.
+struct Parser<'a> {
+    tokens: Vec<&'a str>,
     at: usize,
 }
 
 // === impl Parser ===
 
-impl Parser {
-    fn peek(&self) -> Token {
-        self.tokens.get(self.at).cloned().unwrap_or(Token::End)
+impl<'a> Parser<'a> {
+    /// The next token; empty at the end of the selector.
+    fn peek(&self) -> &'a str {
+        self.tokens.get(self.at).copied().unwrap_or_default()
     }
 
-    fn next(&mut self) -> Token {
+    fn next(&mut self) -> &'a str {
         let token = self.peek();
         self.at += 1;
         token
@@ -89,49 +78,29 @@ impl Parser {
         let mut requirements = Vec::new();
         loop {
             match self.peek() {
-                Token::Word(_) | Token::Not => {
-                    let requirement = self
-                        .requirement()
-                        .map_err(|error| format!("unable to parse requirement: {error}"))?;
-                    requirements.push(requirement);
-                    match self.next() {
-                        Token::End => return Ok(requirements),
-                        Token::Comma => match self.peek() {
-                            Token::Word(_) | Token::Not => {}
-                            other => {
-                                return Err(format!(
-                                    "found '{}', expected: identifier after ','",
-                                    other.text()
-                                ));
-                            }
-                        },
-                        other => {
-                            return Err(format!(
-                                "found '{}', expected: ',' or 'end of string'",
-                                other.text()
-                            ));
-                        }
-                    }
-                }
-                Token::End => return Ok(requirements),
-                other => {
-                    return Err(format!(
-                        "found '{}', expected: !, identifier, or 'end of string'",
-                        other.text()
-                    ));
-                }
+                "" => return Ok(requirements),
+                token if token == "!" || is_word(token) => {}
+                other => return Err(format!("found '{other}', expected: !, identifier, or 'end of string'")),
+            }
+            let requirement = self.requirement();
+            requirements.push(requirement.map_err(|error| format!("unable to parse requirement: {error}"))?);
+            match (self.next(), self.peek()) {
+                ("", _) => return Ok(requirements),
+                (",", after) if after == "!" || is_word(after) => {}
+                (",", other) => return Err(format!("found '{other}', expected: identifier after ','")),
+                (other, _) => return Err(format!("found '{other}', expected: ',' or 'end of string'")),
             }
         }
     }
 
     fn requirement(&mut self) -> Result<Requirement, String> {
-        let negated = self.peek() == Token::Not;
+        let negated = self.peek() == "!";
         if negated {
             self.at += 1;
         }
         let key = match self.next() {
-            Token::Word(word) => word,
-            other => return Err(format!("found '{}', expected: identifier", other.text())),
+            word if is_word(word) => word.to_owned(),
+            other => return Err(format!("found '{other}', expected: identifier")),
         };
         let problems = crate::strategy::names::qualified_name_problems(&key);
         if !problems.is_empty() {
@@ -141,15 +110,15 @@ impl Parser {
         if negated {
             return Ok(Requirement { key, operator: Operator::Missing });
         }
-        if matches!(self.peek(), Token::End | Token::Comma) {
+        if matches!(self.peek(), "" | ",") {
             return Ok(Requirement { key, operator: Operator::Exists });
         }
         let operator = match self.next() {
-            Token::Word(word) if word == "in" => Operator::In(self.values()?),
-            Token::Word(word) if word == "notin" => Operator::NotIn(self.values()?),
-            Token::Equal | Token::DoubleEqual => Operator::In(vec![self.value()?]),
-            Token::NotEqual => Operator::NotIn(vec![self.value()?]),
-            sign @ (Token::Above | Token::Below) => {
+            "in" => Operator::In(self.values()?),
+            "notin" => Operator::NotIn(self.values()?),
+            "=" | "==" => Operator::In(vec![self.value()?]),
+            "!=" => Operator::NotIn(vec![self.value()?]),
+            sign @ (">" | "<") => {
                 let text = self.value()?;
                 let bound = text.parse::<i64>();
                 let mut wrong = Vec::new();
@@ -161,9 +130,9 @@ impl Parser {
                 wrong.extend(value_problem(&key, 0, &text));
                 refuse(&wrong)?;
                 let bound = bound.unwrap_or_default();
-                if sign == Token::Above { Operator::Above(bound) } else { Operator::Below(bound) }
+                if sign == ">" { Operator::Above(bound) } else { Operator::Below(bound) }
             }
-            other => return Err(format!("found '{}', expected: {OPERATORS}", other.text())),
+            other => return Err(format!("found '{other}', expected: {OPERATORS}")),
         };
         if let Operator::In(values) | Operator::NotIn(values) = &operator {
             let wrong: Vec<String> = values
@@ -178,54 +147,40 @@ impl Parser {
 
     fn value(&mut self) -> Result<String, String> {
         match self.peek() {
-            Token::Word(word) => {
-                self.at += 1;
-                Ok(word)
-            }
-            Token::End | Token::Comma => Ok(String::new()),
-            other => Err(format!("found '{}', expected: identifier", other.text())),
+            "" | "," => Ok(String::new()),
+            word if is_word(word) => Ok(self.next().to_owned()),
+            other => Err(format!("found '{other}', expected: identifier")),
         }
     }
 
     fn values(&mut self) -> Result<Vec<String>, String> {
         match self.next() {
-            Token::Open => {}
-            other => return Err(format!("found '{}' expected: '('", other.text())),
+            "(" => {}
+            other => return Err(format!("found '{other}' expected: '('")),
         }
         let mut values = Vec::new();
         loop {
             match self.next() {
-                Token::Word(word) => {
-                    values.push(word);
+                word if is_word(word) => {
+                    values.push(word.to_owned());
                     match self.next() {
-                        Token::Comma => {
-                            if self.peek() == Token::Close {
-                                self.at += 1;
-                                values.push(String::new());
-                                break;
-                            }
-                        }
-                        Token::Close => break,
-                        other => {
-                            return Err(format!("found '{}', expected: ',' or ')'", other.text()));
-                        }
+                        "," => {}
+                        ")" => break,
+                        other => return Err(format!("found '{other}', expected: ',' or ')'")),
                     }
                 }
-                Token::Comma => {
-                    values.push(String::new());
-                    if self.peek() == Token::Close {
-                        self.at += 1;
-                        values.push(String::new());
-                        break;
-                    }
-                }
-                Token::Close if values.is_empty() => {
+                "," => values.push(String::new()),
+                ")" if values.is_empty() => {
                     values.push(String::new());
                     break;
                 }
-                other => {
-                    return Err(format!("found '{}', expected: ',', ')' or identifier", other.text()));
-                }
+                other => return Err(format!("found '{other}', expected: ',', ')' or identifier")),
+            }
+            // A comma is also followed by a value, which may be empty.
+            if self.peek() == ")" {
+                self.at += 1;
+                values.push(String::new());
+                break;
             }
         }
         values.sort();
@@ -234,24 +189,9 @@ impl Parser {
     }
 }
 
-// === impl Token ===
-
-impl Token {
-    fn text(&self) -> &str {
-        match self {
-            Self::Word(word) => word,
-            Self::Comma => ",",
-            Self::Open => "(",
-            Self::Close => ")",
-            Self::Equal => "=",
-            Self::DoubleEqual => "==",
-            Self::NotEqual => "!=",
-            Self::Not => "!",
-            Self::Above => ">",
-            Self::Below => "<",
-            Self::End => "",
-        }
-    }
+/// Whether a token is neither a sign nor the end.
+fn is_word(token: &str) -> bool {
+    !token.is_empty() && !token.starts_with(SIGNS)
 }
 
 /// Returns the error for a requirement's value that is not a valid label value.
@@ -269,37 +209,20 @@ fn refuse(wrong: &[String]) -> Result<(), String> {
     }
 }
 
-fn lex(text: &str) -> Vec<Token> {
-    let chars: Vec<char> = text.chars().collect();
+/// Splits a selector into its words and signs.
+fn lex(text: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
-    let mut at = 0;
-    while let Some(&c) = chars.get(at) {
-        let next = chars.get(at + 1).copied();
-        let (token, length) = match (c, next) {
-            (c, _) if c.is_whitespace() => {
-                at += 1;
-                continue;
-            }
-            (',', _) => (Token::Comma, 1),
-            ('(', _) => (Token::Open, 1),
-            (')', _) => (Token::Close, 1),
-            ('=', Some('=')) => (Token::DoubleEqual, 2),
-            ('=', _) => (Token::Equal, 1),
-            ('!', Some('=')) => (Token::NotEqual, 2),
-            ('!', _) => (Token::Not, 1),
-            ('>', _) => (Token::Above, 1),
-            ('<', _) => (Token::Below, 1),
-            _ => {
-                let word: String = chars[at..]
-                    .iter()
-                    .take_while(|c| !c.is_whitespace() && !",()=!><".contains(**c))
-                    .collect();
-                let length = word.chars().count();
-                (Token::Word(word), length)
-            }
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        let ends = |c: char| c.is_whitespace() || SIGNS.contains(&c);
+        let length = match rest.as_bytes() {
+            [b'=' | b'!', b'=', ..] => 2,
+            _ if rest.starts_with(SIGNS) => 1,
+            _ => rest.find(ends).unwrap_or(rest.len()),
         };
+        let (token, after) = rest.split_at(length);
         tokens.push(token);
-        at += length;
+        rest = after.trim_start();
     }
     tokens
 }

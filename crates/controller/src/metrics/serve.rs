@@ -5,8 +5,7 @@ use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::{body::Incoming, service::service_fn};
 use kube::Client;
 use longboat_api::names::CONTROLLER_METRICS;
 use longboat_key::Namespace;
@@ -82,9 +81,10 @@ impl Monitoring {
         let connection = |stream, peer| {
             let (served, tls) = (served.clone(), tls.clone());
             async move {
-                let Some(tls) = tls else { return served.connection(TokioIo::new(stream)).await };
-                if let Some(stream) = longboat_tls::handshake(tls, stream, peer, HEAD_TIMEOUT).await {
-                    served.connection(TokioIo::new(stream)).await;
+                let served = &*served;
+                let answer = |request| async move { Ok::<_, Infallible>(served.answer(&request).await) };
+                if let Some(stream) = longboat_tls::accept(tls, stream, peer, HEAD_TIMEOUT).await {
+                    longboat_accept::serve_http1(stream, HEAD_TIMEOUT, service_fn(answer)).await;
                 }
             }
         };
@@ -95,18 +95,6 @@ impl Monitoring {
 // === impl MetricsServer ===
 
 impl MetricsServer {
-    async fn connection<I>(&self, io: I)
-    where
-        I: hyper::rt::Read + hyper::rt::Write + Unpin,
-    {
-        let service = service_fn(|request| async move { Ok::<_, Infallible>(self.answer(&request).await) });
-        let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-        if let Err(error) = builder.serve_connection(io, service).await {
-            tracing::debug!(%error, "A metrics connection ended.");
-        }
-    }
-
     async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         match self.page(request).await {
             Ok(page) => {

@@ -1,13 +1,12 @@
 //! Connections to the webhook server.
 
-use std::{convert::Infallible, net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc};
 
-use hyper::service::service_fn;
 use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto::{Builder, Connection},
+    rt::{TokioExecutor, TokioTimer},
+    server::conn::auto::Builder,
 };
-use longboat_accept::{Budget, FramingStream, RunningRequests};
+use longboat_accept::{Budget, FramingStream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
@@ -25,8 +24,7 @@ pub(super) async fn serve(
     limits: Limits,
     shutdown: CancellationToken,
 ) {
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.idle);
+    let mut builder = longboat_accept::builder(limits.idle);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -79,17 +77,10 @@ impl Server {
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let builder = if is_http2 { &self.http2 } else { &self.http1 };
         let stream = FramingStream::new(stream).with_head_budget(&self.heads);
-        let requests = RunningRequests::default();
-        let (answering, running) = (self.answering.clone(), requests.clone());
-        let service = service_fn(move |request| {
-            let (answering, running) = (answering.clone(), running.begin());
-            async move { Ok::<_, Infallible>(running.until_end_of(answering.answer(request).await)) }
-        });
-        let connection = builder.serve_connection(TokioIo::new(stream), service);
-        let served =
-            requests.serve(self.limits.idle, &self.shutdown, connection, Connection::graceful_shutdown).await;
-        if let Some(Err(error)) = served {
-            tracing::debug!(error, "A connection to the webhooks ended.");
-        }
+        let answer = |request| {
+            let answering = self.answering.clone();
+            async move { answering.answer(request).await }
+        };
+        longboat_accept::serve(stream, builder, self.limits.idle, &self.shutdown, answer).await;
     }
 }

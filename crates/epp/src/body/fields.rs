@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::{
     parsed::MAX_ELEMENTS,
     prompt_text::{PromptBuffer, Words},
-    scalars::{Flag, Number, Text, skip_map, skip_null, skip_scalars},
+    scalars::{Scalar, skip},
 };
 
 /// The top-level fields of all APIs.
@@ -105,19 +105,19 @@ impl<'de> Deserialize<'de> for Fields<'de> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut fields = Fields::default();
-                while let Some(key) = map.next_key::<Text<'de>>()? {
-                    match key.0.as_deref().unwrap_or_default() {
+                while let Some(key) = map.next_key::<Scalar<'de>>()? {
+                    match key.text().as_deref().unwrap_or_default() {
                         "model" => fields.model = Some(map.next_value()?),
                         "priority" => fields.priority = Some(map.next_value()?),
-                        "stream" => fields.stream = map.next_value::<Flag>()?.0,
-                        "cache_salt" => fields.cache_salt = map.next_value::<Text<'de>>()?.0,
+                        "stream" => fields.stream = matches!(map.next_value()?, Scalar::Flag(true)),
+                        "cache_salt" => fields.cache_salt = map.next_value::<Scalar<'de>>()?.text(),
                         "messages" => fields.messages = map.next_value::<Input<'de>>()?.into_messages(),
                         "items" => fields.items = map.next_value::<Input<'de>>()?.into_messages(),
                         "prompt" => fields.prompt = Some(map.next_value()?),
                         "input" => fields.input = Some(map.next_value()?),
                         "token_ids" => fields.token_ids = Some(map.next_value()?),
                         "input_ids" => fields.input_ids = Some(map.next_value()?),
-                        "extra_key" => fields.extra_key = map.next_value::<Text<'de>>()?.0,
+                        "extra_key" => fields.extra_key = map.next_value::<Scalar<'de>>()?.text(),
                         "instructions" => fields.instructions = Words::of(map.next_value()?),
                         "system" => fields.system = Some(map.next_value()?),
                         "tools" => fields.tools = Some(map.next_value()?),
@@ -291,11 +291,6 @@ impl<'de> Deserialize<'de> for Input<'de> {
                 f.write_str("any value")
             }
 
-            /// Strings that may be prompts do not come here: they are taken from the raw value, without unescaping.
-            fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
-                Ok(Input::Other)
-            }
-
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
                 let mut list = MessageList::default();
                 while let Some(element) = seq.next_element::<Element<'de>>()? {
@@ -315,9 +310,12 @@ impl<'de> Deserialize<'de> for Input<'de> {
                 Ok(Input::List(list))
             }
 
-            skip_scalars!(Input::Other; visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64);
-            skip_null!(Input::Other);
-            skip_map!(Input::Other);
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                IgnoredAny.visit_map(map).map(|_| Input::Other)
+            }
+
+            // Strings that may be prompts do not come here: they are taken from the raw value, without unescaping.
+            skip!(Input::Other; visit_str: &str, visit_bool: bool, visit_u64: u64);
         }
         deserializer.deserialize_any(Any)
     }
@@ -353,8 +351,8 @@ impl<'de> Deserialize<'de> for Element<'de> {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
                 let mut tokens = Vec::new();
-                while let Some(element) = seq.next_element::<Number>()? {
-                    if let Some(token) = element.0 {
+                while let Some(element) = seq.next_element::<Scalar<'de>>()? {
+                    if let Scalar::Token(token) = element {
                         tokens.extend_from_slice(&token.to_le_bytes());
                     }
                 }
@@ -364,9 +362,9 @@ impl<'de> Deserialize<'de> for Element<'de> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut role = None;
                 let mut content = Content::default();
-                while let Some(key) = map.next_key::<Text<'de>>()? {
-                    match key.0.as_deref().unwrap_or_default() {
-                        "role" => role = map.next_value::<Text<'de>>()?.0,
+                while let Some(key) = map.next_key::<Scalar<'de>>()? {
+                    match key.text().as_deref().unwrap_or_default() {
+                        "role" => role = map.next_value::<Scalar<'de>>()?.text(),
                         "content" => content = map.next_value()?,
                         _ => {
                             map.next_value::<IgnoredAny>()?;
@@ -376,8 +374,7 @@ impl<'de> Deserialize<'de> for Element<'de> {
                 Ok(Element::Entry(Entry::Message { role, content }))
             }
 
-            skip_scalars!(Element::Other; visit_bool: bool, visit_i64: i64, visit_f64: f64);
-            skip_null!(Element::Other);
+            skip!(Element::Other; visit_bool: bool);
         }
         deserializer.deserialize_any(Any)
     }
@@ -392,38 +389,31 @@ impl<'de> Deserialize<'de> for Content<'de> {
         if !raw.get().starts_with('[') {
             return Ok(Self::default());
         }
-        serde_json::from_str::<Parts<'de>>(raw.get()).map(|parts| parts.0).map_err(D::Error::custom)
+        serde_json::Deserializer::from_str(raw.get()).deserialize_seq(Parts).map_err(D::Error::custom)
     }
 }
 
 /// A content that is a list of parts. Only parts with text or media are kept.
-struct Parts<'a>(Content<'a>);
+struct Parts;
+impl<'de> Visitor<'de> for Parts {
+    type Value = Content<'de>;
 
-impl<'de> Deserialize<'de> for Parts<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct List;
-        impl<'de> Visitor<'de> for List {
-            type Value = Parts<'de>;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-                let mut content = Content::default();
-                while let Some(part) = seq.next_element::<Part<'de>>()? {
-                    content.multimodal |= part.media;
-                    let Some(text) = part.text.filter(|text| !text.is_empty()) else { continue };
-                    if content.texts.len() < MAX_ELEMENTS {
-                        content.texts.push(text);
-                    } else {
-                        content.too_long = true;
-                    }
-                }
-                Ok(Parts(content))
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut content = Content::default();
+        while let Some(part) = seq.next_element::<Part<'de>>()? {
+            content.multimodal |= part.media;
+            let Some(text) = part.text.filter(|text| !text.is_empty()) else { continue };
+            if content.texts.len() < MAX_ELEMENTS {
+                content.texts.push(text);
+            } else {
+                content.too_long = true;
             }
         }
-        deserializer.deserialize_seq(List)
+        Ok(content)
     }
 }
 
@@ -442,44 +432,36 @@ impl<'de> Deserialize<'de> for Part<'de> {
             return Ok(Self { text: Some(text), media: false });
         }
         if raw.get().starts_with('{') {
-            return serde_json::from_str::<TypedPart<'de>>(raw.get())
-                .map(|part| part.0)
-                .map_err(D::Error::custom);
+            let mut object = serde_json::Deserializer::from_str(raw.get());
+            return object.deserialize_map(TypedPart).map_err(D::Error::custom);
         }
         Ok(Self::default())
     }
 }
 
 /// A part with a type.
-struct TypedPart<'a>(Part<'a>);
+struct TypedPart;
+impl<'de> Visitor<'de> for TypedPart {
+    type Value = Part<'de>;
 
-impl<'de> Deserialize<'de> for TypedPart<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Object;
-        impl<'de> Visitor<'de> for Object {
-            type Value = TypedPart<'de>;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut part = Part::default();
-                while let Some(key) = map.next_key::<Text<'de>>()? {
-                    match key.0.as_deref().unwrap_or_default() {
-                        "text" => part.text = Words::of(map.next_value()?),
-                        "image_url" | "input_image" | "input_audio" | "audio_url" | "video_url" | "image" => {
-                            part.media = true;
-                            map.next_value::<IgnoredAny>()?;
-                        }
-                        _ => {
-                            map.next_value::<IgnoredAny>()?;
-                        }
-                    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut part = Part::default();
+        while let Some(key) = map.next_key::<Scalar<'de>>()? {
+            match key.text().as_deref().unwrap_or_default() {
+                "text" => part.text = Words::of(map.next_value()?),
+                "image_url" | "input_image" | "input_audio" | "audio_url" | "video_url" | "image" => {
+                    part.media = true;
+                    map.next_value::<IgnoredAny>()?;
                 }
-                Ok(TypedPart(part))
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
             }
         }
-        deserializer.deserialize_map(Object)
+        Ok(part)
     }
 }

@@ -89,8 +89,8 @@ impl MediaList {
     fn hashes(&mut self, features: Option<&RawValue>) {
         let Some(features) = features.and_then(object::<Features<'_>>) else { return };
         let Some(by_modality) = features.mm_hashes else { return };
-        let Ok(by_modality) = serde_json::from_str::<Hashes<'_>>(by_modality.get()) else { return };
-        for (modality, hashes) in by_modality.0 {
+        let mut by_modality = serde_json::Deserializer::from_str(by_modality.get());
+        for (modality, hashes) in by_modality.deserialize_map(Hashes).unwrap_or_default() {
             each(Some(hashes), |hash| {
                 if hash.get().starts_with('"') {
                     self.add(modality, hash.get().as_bytes());
@@ -148,31 +148,25 @@ objects! {
 }
 
 /// The lists by modality. A modality may occur several times.
-struct Hashes<'a>(Vec<(Modality, &'a RawValue)>);
+struct Hashes;
 
-impl<'de> Deserialize<'de> for Hashes<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Object;
-        impl<'de> Visitor<'de> for Object {
-            type Value = Hashes<'de>;
+impl<'de> Visitor<'de> for Hashes {
+    type Value = Vec<(Modality, &'de RawValue)>;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("lists of hashes by modality")
-            }
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("lists of hashes by modality")
+    }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut lists = Vec::new();
-                while let Some(modality) = map.next_key::<Cow<'de, str>>()? {
-                    if lists.len() < MAX_ITEMS {
-                        lists.push((Modality::of(&modality), map.next_value()?));
-                    } else {
-                        map.next_value::<IgnoredAny>()?;
-                    }
-                }
-                Ok(Hashes(lists))
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut lists = Vec::new();
+        while let Some(modality) = map.next_key::<Cow<'de, str>>()? {
+            if lists.len() < MAX_ITEMS {
+                lists.push((Modality::of(&modality), map.next_value()?));
+            } else {
+                map.next_value::<IgnoredAny>()?;
             }
         }
-        deserializer.deserialize_map(Object)
+        Ok(lists)
     }
 }
 

@@ -24,12 +24,6 @@ use crate::{
     tables::SharedTables,
 };
 
-/// Names of the metric: the one that llm-d's picker has for its queue, and its former name, which many triggers still have.
-const QUEUE_SIZE: [&str; 2] =
-    ["llm_d_epp_flow_control_queue_size", "inference_extension_flow_control_queue_size"];
-const QUEUE_BYTES: [&str; 2] =
-    ["llm_d_epp_flow_control_queue_bytes", "inference_extension_flow_control_queue_bytes"];
-
 /// The most bytes of a model's name in a label: clients choose it.
 const MAX_MODEL_BYTES: usize = 128;
 
@@ -221,7 +215,11 @@ impl Activator {
                     let labels = labels.clone();
                     names.map(move |name| QueueSample { name, labels: labels.clone(), value })
                 };
-                samples.extend(of(QUEUE_SIZE, load.requests).into_iter().chain(of(QUEUE_BYTES, load.bytes)));
+                samples.extend(
+                    of(wake_queue::SIZE_METRIC, load.requests)
+                        .into_iter()
+                        .chain(of(wake_queue::BYTES_METRIC, load.bytes)),
+                );
             }
         }
         samples

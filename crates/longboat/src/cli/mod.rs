@@ -8,8 +8,6 @@ mod look;
 mod manifests;
 mod numbers;
 pub(crate) mod output;
-#[cfg(test)]
-mod printed;
 mod run;
 mod simulate;
 pub(crate) mod up;

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
 use longboat_compose::Effective;
+use longboat_key::Key;
 use longboat_plan::{paths, same_value};
 use longboat_types::type_of_object;
 use serde::Serialize;
@@ -146,7 +147,7 @@ pub struct PlanFailure {
 pub fn diff(before: &Scene, after: &Scene, live: bool) -> (Vec<Difference>, Vec<PlanFailure>) {
     let (mut all, mut failed) = (Vec::new(), Vec::new());
     for subject in &after.subjects {
-        let old = find(before, &subject.service);
+        let old = before.subject(&Key::of(&*subject.service)).map(|old| &*old.service);
         match one(before, old, after, &subject.service, live) {
             Ok(difference) if subject.given || live && !difference.effective.is_empty() => {
                 all.push(difference);
@@ -157,7 +158,7 @@ pub fn diff(before: &Scene, after: &Scene, live: bool) -> (Vec<Difference>, Vec<
     }
     if !live {
         for subject in before.subjects.iter().filter(|subject| subject.given) {
-            if find(after, &subject.service).is_none() {
+            if after.subject(&Key::of(&*subject.service)).is_none() {
                 match gone(before, &subject.service) {
                     Ok(difference) => all.push(difference),
                     Err(source) => failed.push(unplannable(&subject.service, source)),
@@ -170,13 +171,6 @@ pub fn diff(before: &Scene, after: &Scene, live: bool) -> (Vec<Difference>, Vec<
 
 fn unplannable(service: &LLMInferenceService, source: PlanningError) -> PlanFailure {
     PlanFailure { service: explain::full_name(service), source }
-}
-
-fn find<'a>(scene: &'a Scene, service: &LLMInferenceService) -> Option<&'a LLMInferenceService> {
-    let same = |other: &&LLMInferenceService| {
-        other.metadata.name == service.metadata.name && other.metadata.namespace == service.metadata.namespace
-    };
-    scene.subjects.iter().map(|subject| subject.service.as_ref()).find(same)
 }
 
 fn one(

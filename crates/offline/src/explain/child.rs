@@ -11,7 +11,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
+    ExplainError,
     field::{Field, View},
+    full_name,
     suggestions::similar_paths,
     trace,
 };
@@ -48,22 +50,15 @@ pub enum Source {
     },
 }
 
-/// What there is instead of a field that does not exist.
-pub(super) enum Alternatives {
-    /// The child exists, and has fields with similar names.
-    Fields(Vec<String>),
-    /// The child does not exist. These do, as `kind/name`: those of its kind if there are some.
-    Children(Vec<String>),
-}
-
-/// Returns the fields at and below a path, in the children of a kind. If there are none, returns what is similar.
+/// Returns the fields at and below `path`, which leads to `wanted` in the children of a kind, or in the one with this name.
 pub(super) fn fields(
     view: View<'_>,
-    kind: &str,
-    name: Option<&str>,
+    path: &str,
+    (kind, name): (&str, Option<&str>),
     wanted: &[Step],
-) -> Result<Result<Vec<ChildField>, Alternatives>, PlanningError> {
-    let (plan, ..) = view.scene.plan_spec(view.service, &view.effective.spec)?;
+) -> Result<Vec<ChildField>, ExplainError> {
+    let plan = view.scene.plan_spec(view.service, &view.effective.spec);
+    let (plan, ..) = plan.map_err(PlanningError::from)?;
     let objects = render::finished(&plan);
     let of_kind = |object: &&Object| object.value["kind"] == kind;
     let asked =
@@ -81,13 +76,22 @@ pub(super) fn fields(
     if !objects.iter().any(|object| asked(&object)) {
         let any = objects.iter().any(|object| of_kind(&object));
         let others = objects.iter().filter(|object| !any || of_kind(object));
-        return Ok(Err(Alternatives::Children(others.map(written).collect())));
+        return Err(ExplainError::NoChild {
+            service: full_name(view.service),
+            path: path.to_owned(),
+            others: others.map(written).collect(),
+        });
     }
     if found.is_empty() {
-        let near = similar_paths(&known, &paths::written(wanted), "");
-        return Ok(Err(Alternatives::Fields(near)));
+        let prefix = path.split('.').next().unwrap_or(path);
+        let nearest = similar_paths(&known, &paths::written(wanted), &format!("{prefix}."));
+        return Err(ExplainError::Unknown {
+            service: full_name(view.service),
+            path: path.to_owned(),
+            nearest,
+        });
     }
-    Ok(Ok(explained(view, &objects, found)))
+    Ok(explained(view, &objects, found))
 }
 
 /// Returns the beginning of paths into a child.

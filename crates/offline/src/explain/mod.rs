@@ -106,18 +106,8 @@ pub fn explain(
     };
     if let Some((kind, object, rest)) = child_path(path) {
         let wanted = paths::parse(rest).ok_or_else(|| ExplainError::Path(path.to_owned()))?;
-        let fields = child::fields(view, kind, object, &wanted)?;
-        return match fields {
-            Ok(fields) => Ok(Explanation::Children { service: name, fields }),
-            Err(child::Alternatives::Fields(near)) => {
-                let prefix = path.split('.').next().unwrap_or(path);
-                let nearest = near.iter().map(|near| format!("{prefix}.{near}")).collect();
-                Err(ExplainError::Unknown { service: name, path: path.to_owned(), nearest })
-            }
-            Err(child::Alternatives::Children(others)) => {
-                Err(ExplainError::NoChild { service: name, path: path.to_owned(), others })
-            }
-        };
+        let fields = child::fields(view, path, (kind, object), &wanted)?;
+        return Ok(Explanation::Children { service: name, fields });
     }
     let inner = match path.strip_prefix("spec") {
         Some("") => "",

@@ -9,18 +9,15 @@ use longboat_api::{
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
 };
 use longboat_compose::Layer;
-use longboat_key::{Key, Name};
+use longboat_key::Key;
 use serde::de::DeserializeOwned;
 
 use super::{NO_UID, Scene, SceneError, Subject};
-use crate::stored::StoredManifest;
+use crate::{stored::StoredManifest, validate::ObjectName};
 
 impl Scene {
     pub(super) fn add(&mut self, stored: StoredManifest) -> Result<(), SceneError> {
-        let key = || {
-            let key = Key::new(stored.namespace.as_deref(), Name(stored.name()));
-            (stored.document.kind().to_owned(), key)
-        };
+        let key = || (stored.document.kind().to_owned(), stored.key());
         if stored.is_ours("LLMInferenceService") {
             let service = read(&stored)?;
             self.documents.insert(key(), stored.document);
@@ -33,23 +30,22 @@ impl Scene {
             self.configs.insert(Layer::new(&config)?);
             return Ok(());
         }
-        if stored.document.api_version() == ServingRuntime::API_VERSION {
-            let layer = match stored.document.kind() {
-                "ServingRuntime" => {
-                    let runtime: ServingRuntime = read(&stored)?;
-                    Some(Layer::of_runtime(&runtime.metadata, &runtime.spec)?)
-                }
-                "ClusterServingRuntime" => {
-                    let runtime: ClusterServingRuntime = read(&stored)?;
-                    Some(Layer::of_runtime(&runtime.metadata, &runtime.spec)?)
-                }
-                _ => None,
-            };
-            if let Some(layer) = layer {
-                self.documents.insert(key(), stored.document);
-                self.configs.insert(layer);
-                return Ok(());
+        let runtime = match stored.document.kind() {
+            _ if stored.document.api_version() != ServingRuntime::API_VERSION => None,
+            "ServingRuntime" => {
+                let runtime: ServingRuntime = read(&stored)?;
+                Some(Layer::of_runtime(&runtime.metadata, &runtime.spec)?)
             }
+            "ClusterServingRuntime" => {
+                let runtime: ClusterServingRuntime = read(&stored)?;
+                Some(Layer::of_runtime(&runtime.metadata, &runtime.spec)?)
+            }
+            _ => None,
+        };
+        if let Some(layer) = runtime {
+            self.documents.insert(key(), stored.document);
+            self.configs.insert(layer);
+            return Ok(());
         }
         if stored.document.kind() == "ConfigMap" {
             self.documents.insert(key(), stored.document.clone());
@@ -59,22 +55,22 @@ impl Scene {
 
     /// Adds a service. If it exists, the values that the server has set stay.
     fn put(&mut self, mut service: LLMInferenceService) {
-        let same = |subject: &&mut Subject| {
-            subject.service.metadata.name == service.metadata.name
-                && subject.service.metadata.namespace == service.metadata.namespace
-        };
-        if let Some(known) = self.subjects.iter_mut().find(same) {
+        let key = Key::of(&service);
+        let known = self.subjects.iter_mut().find(|subject| subject.has(&key));
+        if let Some(known) = &known {
             service.metadata.uid.clone_from(&known.service.metadata.uid);
             service.status.clone_from(&known.service.status);
-            *known = Subject { service: Arc::new(completed(service)), given: true };
-        } else {
-            self.subjects.push(Subject { service: Arc::new(completed(service)), given: true });
+        }
+        let subject = Subject { service: Arc::new(completed(service)), given: true };
+        match known {
+            Some(known) => *known = subject,
+            None => self.subjects.push(subject),
         }
     }
 
     fn add_other(&mut self, stored: &StoredManifest) -> Result<(), SceneError> {
         let snapshot = &mut self.snapshot;
-        let group = stored.document.api_version().split_once('/').map_or("", |(group, _)| group);
+        let group = stored.document.group();
         macro_rules! into {
             ($field:ident) => {
                 snapshot.$field.insert(Arc::new(read(stored)?))
@@ -108,9 +104,7 @@ pub(crate) fn completed(mut service: LLMInferenceService) -> LLMInferenceService
 fn read<K: DeserializeOwned>(stored: &StoredManifest) -> Result<K, SceneError> {
     K::deserialize(&stored.object).map_err(|error| SceneError::Object {
         place: stored.document.place(""),
-        kind: stored.document.kind().to_owned(),
-        namespace: stored.namespace.as_deref().into(),
-        name: stored.name().to_owned(),
+        name: ObjectName { name: stored.name().to_owned(), ..stored.object_name() }.to_string(),
         message: error.to_string(),
     })
 }

@@ -8,15 +8,11 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum SceneError {
     /// An object does not match its kind.
-    #[error("{place}: {kind} {namespace}/{name}: {message}")]
+    #[error("{place}: {name}: {message}")]
     Object {
         /// File, line and column.
         place: String,
-        /// The kind.
-        kind: String,
-        /// The namespace.
-        namespace: String,
-        /// The name.
+        /// Its kind and its name.
         name: String,
         /// What is wrong.
         message: String,

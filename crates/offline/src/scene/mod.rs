@@ -24,7 +24,7 @@ use crate::{
     assume,
     settings::{DEFAULT_PLATFORM, Presets, Settings},
     stored::{Cluster, StoredManifest},
-    validate::{Finding, Severity, contents::texts},
+    validate::{Finding, contents::texts},
 };
 
 pub(crate) use add::completed;
@@ -94,6 +94,16 @@ struct Lookup<'a>(&'a Objects<k8s_openapi::api::core::v1::ConfigMap>);
 impl ConfigMapSource for Lookup<'_> {
     fn get(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<&BTreeMap<String, String>> {
         self.0.get(namespace, name)?.data.as_ref()
+    }
+}
+
+// === impl Subject ===
+
+impl Subject {
+    /// Whether the service has this name.
+    fn has(&self, key: &Key) -> bool {
+        let metadata = &self.service.metadata;
+        Namespace::of(metadata) == key.namespace.as_deref() && Name::of(metadata) == key.name.as_deref()
     }
 }
 
@@ -276,11 +286,8 @@ impl Scene {
     }
 
     /// Returns the service with that name.
-    pub(crate) fn subject(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<&Subject> {
-        self.subjects.iter().find(|subject| {
-            let metadata = &subject.service.metadata;
-            Namespace::of(metadata) == namespace && Name::of(metadata) == name
-        })
+    pub(crate) fn subject(&self, key: &Key) -> Option<&Subject> {
+        self.subjects.iter().find(|subject| subject.has(key))
     }
 
     /// Whether a config with that name exists.
@@ -303,7 +310,7 @@ impl Scene {
 
     /// Whether a finding about the manifests is an error.
     pub fn has_errors(&self) -> bool {
-        self.findings.iter().any(|finding| finding.severity == Severity::Error)
+        self.findings.iter().any(Finding::is_error)
     }
 
     /// The snapshot: the platform settings and all other observed objects.

@@ -137,7 +137,7 @@ impl ManifestObjects {
 
     /// Returns a note if an object that pickers read names a pool that the manifests do not have.
     pub(super) fn note_of_pool(&self, document: &Document, name: &ObjectName) -> Option<Finding> {
-        let group = document.api_version().split_once('/').map_or("", |(group, _)| group);
+        let group = document.group();
         if !groups::PICKER.contains(&group)
             || !["InferenceObjective", "InferenceModelRewrite"].contains(&document.kind())
         {

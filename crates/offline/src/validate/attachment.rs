@@ -17,7 +17,7 @@ use longboat_manifest::Document;
 use longboat_plan::Plan;
 use serde::Deserialize;
 
-use super::finding::{Finding, ObjectName, Source};
+use super::finding::{Finding, Source};
 use crate::{advice::Advice, stored::StoredManifest};
 
 /// The Gateways and Namespaces in the manifests.
@@ -33,12 +33,10 @@ impl<'a> ManifestGateways<'a> {
     pub(super) fn among(sound: &'a [StoredManifest]) -> Self {
         let mut given = Self::default();
         for one in sound {
-            let name = Name(one.name());
             match one.document.kind() {
                 "Gateway" if is_of_gateway_api(one) => {
                     if let Ok(gateway) = Gateway::deserialize(&one.object) {
-                        let key = Key::new(one.namespace.as_deref(), name);
-                        given.gateways.insert(key, (gateway, &one.document));
+                        given.gateways.insert(one.key(), (gateway, &one.document));
                     }
                 }
                 "Namespace" => {
@@ -58,7 +56,7 @@ impl<'a> ManifestGateways<'a> {
         let routes = sound.iter().filter(|one| one.document.kind() == "HTTPRoute" && is_of_gateway_api(one));
         for one in routes {
             let Ok(route) = HTTPRoute::deserialize(&one.object) else { continue };
-            let name = ObjectName::of(&one.document, one.namespace.as_deref());
+            let name = one.object_name();
             for (at, parent) in route.spec.parent_refs.iter().enumerate() {
                 let Some(refusal) = self.refusal(&route, parent) else { continue };
                 let path = match refusal.reason {

@@ -31,7 +31,7 @@ impl SingleNodeClaims {
                     [mode] if mode == ONE_POD => ONE_POD,
                     _ => return None,
                 };
-                Some((Key::new(one.namespace.as_deref(), Name(one.name())), mode))
+                Some((one.key(), mode))
             });
         Self(claims.collect())
     }

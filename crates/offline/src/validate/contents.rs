@@ -34,7 +34,7 @@ pub(super) fn api_keys(sound: &[StoredManifest]) -> Vec<Finding> {
         .filter(|one| one.document.kind() == "Secret")
         .filter_map(|one| {
             let mut secret: Secret = serde_json::from_value(one.document.object.clone()).ok()?;
-            let name = ObjectName::of(&one.document, one.namespace.as_deref());
+            let name = one.object_name();
             secret.metadata.namespace = Some(name.namespace.clone());
             Some((name, &one.document, secret))
         })

@@ -147,6 +147,10 @@ impl Finding {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    pub(crate) fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+
     /// Moves the finding to a field of a document.
     pub(crate) fn move_to(&mut self, document: &Document, path: &str) {
         let Position { line, column } = document.locate(path).key;

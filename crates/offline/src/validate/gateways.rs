@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::{
     absent::ManifestObjects,
     attachment::is_of_gateway_api,
-    finding::{Finding, ObjectName, Source},
+    finding::{Finding, Source},
 };
 use crate::stored::StoredManifest;
 
@@ -30,7 +30,7 @@ pub(super) fn findings(sound: &[StoredManifest], given: &ManifestObjects) -> Vec
     let mut all = Vec::new();
     for one in of_kind("Gateway").filter(|one| is_of_gateway_api(one)) {
         let Ok(gateway) = Gateway::deserialize(&one.object) else { continue };
-        let name = ObjectName::of(&one.document, one.namespace.as_deref());
+        let name = one.object_name();
         let class = gateway.spec.gateway_class_name.as_str();
         let is_ours = classes.get(class).map_or(class == CLASS, |controller| *controller == CONTROLLER_NAME);
         all.extend(given.note_of_gateway(&one.document, &name, &gateway));

@@ -67,7 +67,7 @@ impl Kinds {
     /// The kinds for these manifests.
     pub(crate) fn of(documents: &[Document]) -> Self {
         let is_foreign = |document: &Document| {
-            let group = group_of(document.api_version());
+            let group = document.group();
             let is_runtime = group == GROUP && document.kind().ends_with("ServingRuntime");
             group.contains(".networking.")
                 || group.starts_with("inference.")
@@ -84,7 +84,7 @@ impl Kinds {
         if let Some(resource) = self.registry.find_kind(api_version, kind) {
             return KindLookup::Yes(resource);
         }
-        let group = group_of(api_version);
+        let group = document.group();
         if groups::OPTIONAL.contains(&group) {
             return OPTIONAL.find_kind(api_version, kind).map_or(KindLookup::No, KindLookup::Yes);
         }
@@ -143,8 +143,4 @@ impl Kinds {
         let own = groups.get(GROUP).into_iter().flat_map(|versions| versions.values()).flatten();
         own.cloned().collect()
     }
-}
-
-fn group_of(api_version: &str) -> &str {
-    api_version.split_once('/').map_or("", |(group, _)| group)
 }

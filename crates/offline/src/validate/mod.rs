@@ -27,7 +27,7 @@ mod unknown;
 
 use std::collections::{BTreeSet, HashMap};
 
-use longboat_key::{Key, Name, Namespace};
+use longboat_key::{Key, Namespace};
 use longboat_manifest::{Document, ParseOutput, parallel};
 
 pub use finding::{Finding, INFERENCE_SERVICE, NOT_CHECKED, ObjectName, Severity, Source, shortened};
@@ -104,7 +104,7 @@ fn all(documents: Vec<Document>, settings: &Settings, report: &mut Report) {
         given.add(&name);
         let mut stored = judged.stored;
         let contents = contents::findings(&document, &name, settings);
-        if contents.iter().any(|finding| finding.severity == Severity::Error) {
+        if contents.iter().any(Finding::is_error) {
             stored = None;
         }
         report.findings.extend(contents);
@@ -124,8 +124,7 @@ fn all(documents: Vec<Document>, settings: &Settings, report: &mut Report) {
         sound.extend(stored);
     }
     for one in &sound {
-        let name = ObjectName::of(&one.document, one.namespace.as_deref());
-        report.findings.extend(given.note_of_pool(&one.document, &name));
+        report.findings.extend(given.note_of_pool(&one.document, &one.object_name()));
     }
     together(&cluster, &sound, Files { broken, given }, settings, report);
 }
@@ -149,7 +148,7 @@ fn together(
     let gateways = ManifestGateways::among(sound);
     let of_routes = gateways.of_routes(sound).into_iter().chain(own_routes::without_back_ends(sound));
     for finding in of_routes.chain(contents::api_keys(sound)) {
-        if finding.severity == Severity::Error
+        if finding.is_error()
             && let Some((_, is_sound)) =
                 report.checked.iter_mut().find(|(checked, _)| finding.object.as_ref() == Some(checked))
         {
@@ -173,7 +172,7 @@ fn together(
     let scene = match scene {
         Ok(scene) => scene,
         Err(error) => {
-            let name = ObjectName::of(&first.document, first.namespace.as_deref());
+            let name = first.object_name();
             let (document, name, path, message) = match (&error, &settings.platform) {
                 // The settings that were given apart from the manifests.
                 (SceneError::Platform(error), Some(given)) => {
@@ -191,9 +190,7 @@ fn together(
         }
     };
     // Errors of given presets are reported too.
-    report
-        .findings
-        .extend(scene.findings.iter().filter(|finding| finding.severity == Severity::Error).cloned());
+    report.findings.extend(scene.findings.iter().filter(|finding| finding.is_error()).cloned());
     let Some(resource) = cluster.kinds.stored("LLMInferenceService") else { return };
     report.findings.extend(scale_target::findings(&scene, sound, &files.given));
     report.findings.extend(models::findings(&scene));
@@ -209,13 +206,13 @@ fn together(
     };
     report.findings.extend(configs::findings(&layers, &configs));
     let checked = parallel::map(&services, |stored| {
-        let name = ObjectName::of(&stored.document, stored.namespace.as_deref());
-        let subject = scene.subject(stored.namespace.as_deref(), Name(stored.name()));
+        let name = stored.object_name();
+        let subject = scene.subject(&stored.key());
         let findings = subject.map(|subject| layers.check(&stored.document, &subject.service, &name));
         (name, findings.unwrap_or_default())
     });
     for (name, findings) in checked {
-        if findings.iter().any(|finding| finding.severity == Severity::Error)
+        if findings.iter().any(Finding::is_error)
             && let Some((_, is_sound)) = report.checked.iter_mut().find(|(checked, _)| *checked == name)
         {
             *is_sound = false;
@@ -230,9 +227,8 @@ fn together(
             !findings.iter().any(is_repeated)
         });
         // What is an error need not be warned about too.
-        let has_error = |path: &str| {
-            findings.iter().any(|finding| finding.severity == Severity::Error && finding.path == path)
-        };
+        let has_error =
+            |path: &str| findings.iter().any(|finding| finding.is_error() && finding.path == path);
         report.findings.retain(|known| {
             known.severity != Severity::Warning
                 || known.object.as_ref() != Some(&name)

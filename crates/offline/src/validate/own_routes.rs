@@ -72,7 +72,7 @@ pub(super) fn missing(
     is_made: impl Fn(&'static str, &Key) -> bool,
 ) -> Vec<Finding> {
     let notes = routes(sound).filter_map(|(one, route)| {
-        let name = ObjectName::of(&one.document, one.namespace.as_deref());
+        let name = one.object_name();
         given.note_of_route(&one.document, &name, &route, &is_made)
     });
     notes.collect()
@@ -86,7 +86,7 @@ fn routes(sound: &[StoredManifest]) -> impl Iterator<Item = (&StoredManifest, HT
 /// Returns an error for each back end of HTTPRoutes in the manifests that no gateway sends requests to.
 pub(super) fn without_back_ends(sound: &[StoredManifest]) -> Vec<Finding> {
     let of_route = |(one, route): (&StoredManifest, HTTPRoute)| {
-        let name = ObjectName::of(&one.document, one.namespace.as_deref());
+        let name = one.object_name();
         no_back_ends("spec", &route.spec.rules).map(|found| at(one, &name, found)).collect::<Vec<_>>()
     };
     routes(sound).flat_map(of_route).collect()
@@ -114,7 +114,7 @@ pub(super) fn of_files(scene: &Scene, sound: &[StoredManifest], given: &Manifest
         all.extend(missing(sound, given, |kind, key| back_ends.0.contains_key(&(kind, key.clone()))));
     }
     for (one, route) in routes {
-        let name = ObjectName::of(&one.document, one.namespace.as_deref());
+        let name = one.object_name();
         let found = back_ends.judge(Namespace::of(&route.metadata), &route.spec.rules, "spec", false);
         all.extend(found.into_iter().map(|found| at(one, &name, found)));
     }

@@ -1,5 +1,6 @@
 //! Migrates from client-side to server-side apply: an apply may take over the fields that kubectl recorded as last applied.
 
+use longboat_types::LAST_APPLIED;
 use serde_json::{Value, json};
 
 use crate::{fields::Set, typed};
@@ -8,7 +9,6 @@ use super::{Conflicts, ManagedError, Versions, Write, updater::VersionedObject};
 
 /// The manager to which these rules apply.
 pub(super) const KUBECTL: &str = "kubectl";
-const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Succeeds if the last client-side apply explains all conflicts. Otherwise fails with those that it does not explain.
 pub(super) fn unexplained_conflicts(
@@ -43,7 +43,7 @@ fn unchanged_since(write: &Write<'_>, versions: &dyn Versions, live: &Value) -> 
 }
 
 fn annotation(object: &Value) -> Option<&str> {
-    object.pointer("/metadata/annotations")?.get(ANNOTATION)?.as_str().filter(|text| !text.is_empty())
+    object.pointer("/metadata/annotations")?.get(LAST_APPLIED)?.as_str().filter(|text| !text.is_empty())
 }
 
 /// Updates the annotation, if the object still has it, so that client-side apply keeps working.
@@ -53,9 +53,9 @@ pub(super) fn refresh(object: &mut Value, config: &Value) {
     }
     let mut config = config.clone();
     if let Some(Value::Object(annotations)) = config.pointer_mut("/metadata/annotations") {
-        annotations.remove(ANNOTATION);
+        annotations.remove(LAST_APPLIED);
     }
     if let Some(Value::Object(annotations)) = object.pointer_mut("/metadata/annotations") {
-        annotations.insert(ANNOTATION.to_owned(), json!(format!("{config}\n")));
+        annotations.insert(LAST_APPLIED.to_owned(), json!(format!("{config}\n")));
     }
 }

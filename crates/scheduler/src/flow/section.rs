@@ -104,28 +104,27 @@ pub(super) fn wrong(path: &str, message: impl std::fmt::Display) -> ConfigError 
 
 /// Reads a duration in milliseconds.
 fn time(path: &str, value: Option<&Value>) -> Result<Option<u64>, ConfigError> {
-    let time = match value {
-        None | Some(Value::Null) => return Ok(None),
-        Some(Value::String(text)) => longboat_quantity::duration::parse(text).ok(),
-        Some(_) => None,
-    };
-    let found = value.map(ToString::to_string).unwrap_or_default();
-    let time = time.ok_or_else(|| {
-        wrong(path, format!("expected a duration such as 60s, or 0s for no limit, found {found}"))
-    })?;
-    Ok(Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)))
+    read(path, value, "a duration such as 60s, or 0s for no limit", |value| {
+        let time = longboat_quantity::duration::parse(value.as_str()?).ok()?;
+        Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    })
 }
 
 /// Reads a number, or a quantity such as `1G`. A missing value and 0 mean that there is no limit.
 pub(super) fn count(path: &str, value: Option<&Value>) -> Result<Option<u64>, ConfigError> {
-    let number = match value {
-        None | Some(Value::Null) => return Ok(None),
-        Some(Value::String(text)) => quantity::parse(text).ok().and_then(|number| u64::try_from(number).ok()),
-        Some(value) => value.as_u64(),
-    };
-    let found = value.map(ToString::to_string).unwrap_or_default();
-    let number = number.ok_or_else(|| {
-        wrong(path, format!("expected a whole number, or a quantity such as 1G, found {found}"))
+    let number = read(path, value, "a whole number, or a quantity such as 1G", |value| match value {
+        Value::String(text) => quantity::parse(text).ok().and_then(|number| u64::try_from(number).ok()),
+        value => value.as_u64(),
     })?;
-    Ok((number > 0).then_some(number))
+    Ok(number.filter(|number| *number > 0))
+}
+
+fn read(
+    path: &str,
+    value: Option<&Value>,
+    expected: &str,
+    parse: impl FnOnce(&Value) -> Option<u64>,
+) -> Result<Option<u64>, ConfigError> {
+    let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(None) };
+    parse(value).map(Some).ok_or_else(|| wrong(path, format!("expected {expected}, found {value}")))
 }

@@ -2,19 +2,19 @@
 
 use crate::{
     ConfigError, Options, REFUSED, Scheduler,
-    config::{DataLayer, EndpointPickerConfig, MetricSpec, load, place},
+    config::{DataLayer, EndpointPickerConfig, load, place},
     flow::Settings,
     known_types,
 };
 
-const HEAD: &str = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n";
+pub(super) const HEAD: &str = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n";
 
-fn build(body: &str) -> Result<Scheduler, ConfigError> {
+pub(super) fn build(body: &str) -> Result<Scheduler, ConfigError> {
     let config = EndpointPickerConfig::parse(&format!("{HEAD}{body}"))?;
     Scheduler::new(&config, Options::default())
 }
 
-fn refused(body: &str) -> String {
+pub(super) fn refused(body: &str) -> String {
     build(body).unwrap_err().to_string()
 }
 
@@ -141,44 +141,6 @@ fn every_type_that_is_named_can_be_named_once() {
     let mut unique = types.clone();
     unique.dedup();
     assert_eq!(types, unique);
-}
-
-#[test]
-fn the_data_layer_is_read_from_its_plugins() {
-    let read = |body: &str| {
-        let config = EndpointPickerConfig::parse(&format!("{HEAD}{body}")).unwrap();
-        DataLayer::from_config(&config)
-    };
-    let layer = read(
-        "plugins:
-- type: metrics-data-source
-  parameters: {scheme: https, path: /m, insecureSkipVerify: true}
-- type: core-metrics-extractor
-  parameters:
-    defaultEngine: mine
-    engineConfigs: [{name: mine, queuedRequestsSpec: 'q{a=b, c=\"d\"}'}]
-- type: file-discovery
-  name: f
-  parameters: {path: /endpoints.yaml, watchFile: true}
-dataLayer: {discovery: {endpoints: {pluginRef: f}}}
-",
-    )
-    .unwrap();
-    assert_eq!((layer.source.scheme.as_str(), layer.source.path.as_str()), ("https", "/m"));
-    assert_eq!(layer.discovery_file.as_deref(), Some("/endpoints.yaml"));
-    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-    assert_eq!(
-        layer.engines["mine"].queued_requests_spec,
-        Some(MetricSpec { name: "q".to_owned(), labels: vec![pair("a", "b"), pair("c", "d")] })
-    );
-    assert!(read("plugins: [{type: metrics-data-source, parameters: {schema: http}}]\n").is_err());
-    assert!(read("plugins: [{type: core-metrics-extractor, parameters: {defaultEngine: x}}]\n").is_err());
-    for interval in ["0s", "soon"] {
-        let text =
-            format!("plugins: [{{type: metrics-data-source, parameters: {{interval: {interval}}}}}]\n");
-        assert!(read(&text).unwrap_err().to_string().contains("interval: expected a duration above 0"));
-    }
-    assert!(read("dataLayer: {injectDefaults: false}\n").unwrap().disabled);
 }
 
 #[test]
@@ -352,25 +314,6 @@ fn references_to_parsers_and_parts_of_flow_control_lead_to_plugins_of_the_right_
             (outcome, _) => panic!("{body}: {outcome:?}"),
         }
     }
-}
-
-#[test]
-fn sources_and_extractors_are_declared_plugins_of_their_sort() {
-    let declared = "plugins: [{type: metrics-data-source}, {type: core-metrics-extractor}]\n";
-    build(&format!(
-        "{declared}dataLayer: {{sources: [{{pluginRef: metrics-data-source, extractors: [{{pluginRef: core-metrics-extractor}}]}}]}}\n"
-    ))
-    .unwrap();
-    let source = refused(&format!("{declared}dataLayer: {{sources: [{{pluginRef: metrics-data-sorce}}]}}\n"));
-    assert_eq!(
-        source,
-        "dataLayer.sources[0].pluginRef refers to plugin \"metrics-data-sorce\", which is not a declared data source; \
-         did you mean \"metrics-data-source\"?"
-    );
-    let extractor = refused(&format!(
-        "{declared}dataLayer: {{sources: [{{pluginRef: metrics-data-source, extractors: [{{pluginRef: metrics-data-source}}]}}]}}\n"
-    ));
-    assert!(extractor.contains("dataLayer.sources[0].extractors[0].pluginRef"), "{extractor}");
 }
 
 #[test]

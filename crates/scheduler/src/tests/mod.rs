@@ -2,6 +2,7 @@
 
 mod any_pool;
 mod config;
+mod data_layer;
 mod encoder_cache;
 mod herding;
 mod latency;

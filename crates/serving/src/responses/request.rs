@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    Call, Handover, Job, Message, Model, Part, Refusal, Role, fields,
+    Call, Job, Message, Model, Part, Refusal, Role, fields,
     job::{self, known_model, unsupported},
     layout::LayoutOptions,
     messages::Reader,
@@ -128,7 +128,6 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &mut Fields) -> Result<Job, R
         (Some(_), Some(_)) => return Err(shape::several()),
         (shape, other) => shape.or(other),
     };
-    let (shape, shape_field) = shape.unzip();
     let items = reader.items();
     let tools = tools::choose(known_tools.clone(), fields.tool_choice.as_ref(), fields.parallel_tool_calls)?;
     let layout_options = LayoutOptions {
@@ -136,29 +135,11 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &mut Fields) -> Result<Job, R
         ..LayoutOptions::default()
     };
     let sampling = sampling::read(&as_chat)?;
-    let (limit, part) = (job::limit(model.card(), &as_chat, "max_output_tokens")?, Part::Whole);
-    Ok(Job {
-        follows_a_tool: job::ends_with_tool(&messages),
-        prompts: vec![job::conversation_prompt(
-            model.as_ref(),
-            messages,
-            &known_tools,
-            &layout_options,
-            &items,
-            limit,
-            part,
-        )?],
-        model: name,
-        adapter: None,
-        copies: 1,
-        sampling,
-        shape,
-        shape_field: shape_field.unwrap_or_default(),
-        tools,
-        items,
-        part,
-        handover: Handover::default(),
-    })
+    let limit = job::limit(model.card(), &as_chat, "max_output_tokens")?;
+    let model = model.as_ref();
+    let (prompt, follows_a_tool) =
+        job::conversation(model, messages, &known_tools, &layout_options, &items, limit, Part::Whole)?;
+    Ok(Job { tools, follows_a_tool, items, ..Job::new(name, vec![prompt], sampling, shape) })
 }
 
 /// Returns the error for a response that is not stored.

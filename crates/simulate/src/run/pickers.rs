@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use longboat_api::wake_queue;
+use longboat_engine_model::split_mix::mix;
 use longboat_scheduler::{
     Decision, HeaderLookup, Prompt, Request, Reservation, ScheduleError, Scheduler, Slot, State,
     flow::{Arrival, Queue, Settings as FlowSettings, UsageLimit},
@@ -11,11 +12,8 @@ use rand::{SeedableRng as _, rngs::StdRng};
 
 use super::{Event, OpenRequest, PickerSettings, PromptTokens, Sharing, World, nanos};
 use crate::{
-    autoscaler::AutoscalerSettings,
-    pool::PoolEntry,
-    rejection::Refusal,
-    request_times::RequestTimes,
-    trace::{TraceRequest, mix},
+    autoscaler::AutoscalerSettings, pool::PoolEntry, rejection::Refusal, request_times::RequestTimes,
+    trace::TraceRequest,
 };
 
 /// How often the dispatcher of a picker looks whether the pool has room, in nanoseconds.

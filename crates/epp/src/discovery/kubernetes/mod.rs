@@ -12,12 +12,11 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Client, ResourceExt,
-    api::{ApiResource, DynamicObject, GroupVersionKind},
+    api::DynamicObject,
     runtime::watcher::{self, Event},
 };
-use longboat_api::groups;
 use longboat_key::Namespace;
-use longboat_watch::{Events, Watched, text_of_watch};
+use longboat_watch::{Events, Watched, pools, text_of_watch};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -25,9 +24,6 @@ use crate::{core::Core, pool::EndpointSpec};
 
 /// Annotation that restricts which of the pool's ports a pod serves, and its former name.
 const ACTIVE_PORTS: [&str; 2] = ["llm-d.ai/active-ports", "inference.networking.k8s.io/active-ports"];
-
-/// The API groups that have had InferencePools, newest first, each with the version that the picker reads.
-const GROUPS: [(&str, &str); 2] = [(groups::POOL, "v1"), (groups::OLD_POOL, "v1alpha2")];
 
 /// The selected pods, and the ports of each pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,9 +51,8 @@ pub(crate) async fn follow(
 ) {
     let (mut first, mut second, selection): (Events<DynamicObject>, Events<DynamicObject>, _) = match source {
         Source::Pool { group, name } => {
-            let other = GROUPS.iter().find(|(other, _)| *other != group).map_or("", |(other, _)| other);
-            let watch = |group| pool_events(&client, &namespace, group, &name);
-            (watch(&group), watch(other), None)
+            let watch = |group| longboat_watch::decoded(&client, &pools::selection(group, &namespace, &name));
+            (watch(&group), watch(pools::other_group(&group)), None)
         }
         Source::Pods(selection) => {
             (futures::stream::pending().boxed(), futures::stream::pending().boxed(), Some(selection))
@@ -81,14 +76,6 @@ pub(crate) async fn follow(
             Some(event) = follower.events.next() => follower.pod_event(event),
         }
     }
-}
-
-fn pool_events(client: &Client, namespace: &str, group: &str, name: &str) -> Events<DynamicObject> {
-    let version = GROUPS.iter().find(|(known, _)| *known == group).map_or("v1", |(_, version)| version);
-    let kind = GroupVersionKind::gvk(group, version, "InferencePool");
-    let all = longboat_watch::Selection::of_resource(ApiResource::from_gvk(&kind));
-    let only = all.within(Some(Namespace(namespace))).fields(format!("metadata.name={name}"));
-    longboat_watch::decoded(client, &only)
 }
 
 struct Follower {
@@ -229,17 +216,8 @@ impl Follower {
 
 /// Returns the selector and the ports of an InferencePool of either version.
 fn selection(pool: &Value) -> Option<Selection> {
-    let spec = pool.get("spec")?;
-    let selector = spec.get("selector")?;
-    let labels = selector.get("matchLabels").unwrap_or(selector).as_object()?;
-    let selector: Vec<String> =
-        labels.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
-    let port = |value: &Value| value.as_u64().and_then(|port| u16::try_from(port).ok());
-    let ports: Vec<u16> = match spec.get("targetPorts").and_then(Value::as_array) {
-        Some(ports) => ports.iter().filter_map(|entry| entry.get("number").and_then(port)).collect(),
-        None => spec.get("targetPortNumber").and_then(port).into_iter().collect(),
-    };
-    (!selector.is_empty() && !ports.is_empty()).then(|| Selection { selector: selector.join(","), ports })
+    let ports = Some(pools::ports(pool)).filter(|ports| !ports.is_empty())?;
+    Some(Selection { selector: pools::selector(pool)?, ports })
 }
 
 /// Returns one endpoint per port, if the pod is ready and not being deleted.

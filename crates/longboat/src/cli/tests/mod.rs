@@ -1,3 +1,5 @@
+mod printed;
+
 use std::path::PathBuf;
 
 use super::*;

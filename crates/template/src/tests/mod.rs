@@ -1,5 +1,7 @@
 //! Tables of Go's behaviour, and laws.
 
+mod limits;
+
 use longboat_types::go::Omit;
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};

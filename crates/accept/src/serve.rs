@@ -1,0 +1,66 @@
+//! Serves the requests of a connection with hyper, within limits of time.
+
+use std::{convert::Infallible, error::Error, time::Duration};
+
+use bytes::Buf;
+use http::{Request, Response};
+use http_body::Body;
+use hyper::{
+    body::Incoming,
+    server::conn::http1,
+    service::{HttpService, service_fn},
+};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto::{self, UpgradeableConnection},
+};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::sync::CancellationToken;
+
+use crate::idle::RunningRequests;
+
+/// Returns the settings of a connection with HTTP/1 and HTTP/2. With HTTP/1, a client has the time of `head` to send the head of a
+/// request; with HTTP/2, [`serve`] limits the time between requests.
+pub fn builder(head: Duration) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(head);
+    builder
+}
+
+/// Serves a connection until it ends, or gracefully closes it: at `shutdown`, if its first request does not come within `first`, or if it
+/// is without requests for five to ten minutes. The connection may change its protocol.
+pub async fn serve<A, B>(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    builder: &auto::Builder<TokioExecutor>,
+    first: Duration,
+    shutdown: &CancellationToken,
+    answer: impl Fn(Request<Incoming>) -> A,
+) where
+    A: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Data: Buf + Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static,
+{
+    let requests = RunningRequests::default();
+    let service = service_fn(|request| {
+        let (running, response) = (requests.begin(), answer(request));
+        async move { Ok::<_, Infallible>(running.until_end_of(response.await)) }
+    });
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    let served = requests.serve(first, shutdown, connection, UpgradeableConnection::graceful_shutdown).await;
+    if let Some(Err(error)) = served {
+        tracing::debug!(%error, "A connection ended early.");
+    }
+}
+
+/// Serves a connection with HTTP/1 until it ends. A client has the time of `head` to send the head of a request, and may wait as long
+/// between two requests: enough for probes and scrapes.
+pub async fn serve_http1<S>(stream: impl AsyncRead + AsyncWrite + Unpin, head: Duration, service: S)
+where
+    S: HttpService<Incoming, ResBody: Body<Error: Into<Box<dyn Error + Send + Sync>>> + 'static>,
+    S::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(head);
+    if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
+        tracing::debug!(%error, "A connection ended early.");
+    }
+}
