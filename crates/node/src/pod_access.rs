@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use k8s_openapi::api::core::v1::PodStatus;
 use longboat_apiserver::pod_access::{
     ExecOptions, Execution, LogOptions, LogStream, PodAccess, PodAccessError, PodRef, PodUsage, PortStream,
     Resources,
@@ -12,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::net::TcpStream;
 
 use crate::container::exec;
-use crate::container::log::{self, ContainerLog, LogError};
+use crate::container::log::{self, ContainerLog};
 use crate::probe::Target;
 use crate::usage;
 
@@ -29,6 +30,8 @@ pub(crate) struct PodEntry {
     pub(crate) logs: Vec<(String, ContainerLog)>,
     /// The running containers, by name.
     pub(crate) running: Mutex<HashMap<String, LiveContainer>>,
+    /// What the node reports of the pod.
+    pub(crate) status: Mutex<PodStatus>,
     /// The names of `spec.containers`.
     pub(crate) main: Vec<String>,
     /// The container that the pod's annotation names as the default for requests.
@@ -55,6 +58,11 @@ impl PodRegistration {
     /// Makes this container available for commands.
     pub(crate) fn runs(&self, container: &str, live: LiveContainer) {
         self.entry.running.lock().insert(container.to_owned(), live);
+    }
+
+    /// Called when the node reports a new status of the pod.
+    pub(crate) fn reports(&self, status: &PodStatus) {
+        self.entry.status.lock().clone_from(status);
     }
 
     /// Called when this container's process has ended.
@@ -110,23 +118,41 @@ impl PodEntry {
     }
 }
 
+/// Returns the restart count of the instance whose log is asked for, or why there is none. A container that waits for its
+/// restart shows the log of its last instance. Kubernetes: pkg/kubelet/kubelet_pods.go validateContainerLogStatus.
+fn instance(status: &PodStatus, container: &str, previous: bool) -> Result<u32, String> {
+    let lists = [&status.container_statuses, &status.init_container_statuses];
+    let status = lists.into_iter().flatten().flatten().find(|status| status.name == container);
+    // The node has not reported anything yet.
+    let Some(status) = status else { return Err("is waiting to start: ContainerCreating".to_owned()) };
+    let number = |id: Option<&String>| id?.rsplit('/').next()?.parse().ok();
+    let last = status.last_state.as_ref().and_then(|last| last.terminated.as_ref());
+    let last = last.and_then(|end| number(end.container_id.as_ref()));
+    if previous {
+        return last.ok_or_else(|| "not found".to_owned());
+    }
+    let waiting = status.state.as_ref().and_then(|state| state.waiting.as_ref());
+    let own = if waiting.is_some() { last } else { number(status.container_id.as_ref()) };
+    let reason = waiting.and_then(|waiting| waiting.reason.as_deref()).unwrap_or("ContainerCreating");
+    own.ok_or_else(|| format!("is waiting to start: {reason}"))
+}
+
 #[async_trait]
 impl PodAccess for Registry {
     async fn logs(&self, pod: PodRef, options: LogOptions) -> Result<LogStream, PodAccessError> {
         let entry = self.get(&pod)?;
         let (container, log) = entry.log(&pod, options.container.as_deref())?;
-        log::open(log, &options).map_err(|error| match error {
-            LogError::NotStarted => PodAccessError::BadRequest(format!(
-                "container {container:?} in pod {:?} is waiting to start: ContainerCreating",
-                pod.name
-            )),
-            LogError::NoPrevious => PodAccessError::BadRequest(format!(
-                "previous terminated container {container:?} in pod {:?} not found",
-                pod.name
-            )),
-            LogError::Io(error) => {
-                PodAccessError::Internal(format!("cannot read the log of {container:?}: {error}"))
+        let instance = instance(&entry.status.lock(), container, options.previous)
+            .map_err(|why| format!("{container:?} in pod {:?} {why}", pod.name));
+        let instance = match instance {
+            Ok(instance) => instance,
+            Err(why) if options.previous => {
+                return Err(PodAccessError::BadRequest(format!("previous terminated container {why}")));
             }
+            Err(why) => return Err(PodAccessError::BadRequest(format!("container {why}"))),
+        };
+        log::open(log, instance, &options).map_err(|error| {
+            PodAccessError::Internal(format!("cannot read the log of {container:?}: {error}"))
         })
     }
 

@@ -39,12 +39,14 @@ impl Cause {
 
     /// A value that is not among the supported ones.
     pub fn unsupported(field: impl Into<String>, value: &Value, known: &[&str]) -> Self {
+        Self::unsupported_as(field, shown(value), known)
+    }
+
+    /// A value that is not among the supported ones, and that Kubernetes does not print as JSON.
+    pub fn unsupported_as(field: impl Into<String>, shown: impl Display, known: &[&str]) -> Self {
         let known: Vec<String> = known.iter().map(|k| format!("\"{k}\"")).collect();
-        Self {
-            reason: "FieldValueNotSupported",
-            message: format!("Unsupported value: {}: supported values: {}", shown(value), known.join(", ")),
-            field: field.into(),
-        }
+        let message = format!("Unsupported value: {shown}: supported values: {}", known.join(", "));
+        Self { reason: "FieldValueNotSupported", message, field: field.into() }
     }
 
     /// A field that must not be set (or changed) here.

@@ -130,6 +130,13 @@ impl<'v> Field<'v> {
         self.causes().push(Cause::invalid_as(self.path.as_str(), shown, detail));
     }
 
+    /// Reports a violated rule of a value that the message does not have.
+    pub fn invalid_without_value(&self, detail: impl Display) {
+        let message = format!("Invalid value: {detail}");
+        let field = self.path.clone();
+        self.causes().push(Cause { reason: "FieldValueInvalid", message, field });
+    }
+
     /// Reports that the field is missing.
     pub fn required(&self, detail: impl AsRef<str>) {
         self.causes().push(Cause::required(self.path.as_str(), detail));
@@ -138,6 +145,11 @@ impl<'v> Field<'v> {
     /// Reports a value that is not among the supported ones.
     pub fn unsupported(&self, known: &[&str]) {
         self.causes().push(Cause::unsupported(self.path.as_str(), self.value, known));
+    }
+
+    /// Like [`Self::unsupported`], with `shown` in place of the value.
+    pub fn unsupported_as(&self, shown: impl Display, known: &[&str]) {
+        self.causes().push(Cause::unsupported_as(self.path.as_str(), shown, known));
     }
 
     /// Reports a field that must not be set, or not be changed.

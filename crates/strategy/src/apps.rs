@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Strategy, checks, pod, selector::selects, sets, storage, update::keep_labels};
+use super::{Strategy, checks, names::NameRule, pod, selector::selects, sets, storage, update::keep_labels};
 use crate::Field;
 
 /// Controllers of pods.
@@ -65,9 +65,9 @@ impl Strategy for Workload {
         checks::selector(&selector);
         let broken = object.count() > before;
         let labels = spec.at("template.metadata.labels");
-        if broken {
+        if broken && *self != Self::DaemonSet {
             selector.invalid("invalid label selector");
-        } else if selector.is_null() || !selects(&selector, &labels) {
+        } else if !broken && (selector.is_null() || !selects(&selector, &labels)) {
             labels.invalid("`selector` does not match template `labels`");
         }
         checks::not_negative(&spec.at("replicas"));
@@ -81,6 +81,7 @@ impl Strategy for Workload {
                 sets::stateful(&spec);
                 // they do not change later
                 if live.is_none() {
+                    spec.at("serviceName").optional_name(NameRule::Label);
                     spec.items("volumeClaimTemplates")
                         .for_each(|claim| storage::claim_spec(&claim.at("spec")));
                 }
@@ -100,7 +101,7 @@ impl Strategy for Workload {
         if !deadline.is_null() && matches!(self, Self::Deployment | Self::ReplicaSet) {
             deadline.forbidden("activeDeadlineSeconds in ReplicaSet is not Supported");
         }
-        if !broken {
+        if !broken || *self == Self::DaemonSet {
             validate_template(&spec.at("template").with(&with_claims(&spec)), &["Always"]);
         }
         if *self == Self::Deployment {
@@ -241,7 +242,19 @@ fn validate_strategy(strategy: &Field<'_>) {
                 unavailable.invalid("may not be 0 when `maxSurge` is 0");
             }
         }
-        _ => kind.unsupported(&["Recreate", "RollingUpdate"]),
+        other => {
+            // The error shows the value in Go's field order.
+            let shown = format!(
+                "{{\"Type\":\"{other}\",\"RollingUpdate\":{{\"MaxUnavailable\":{},\"MaxSurge\":{}}}}}",
+                *unavailable, rolling["maxSurge"]
+            );
+            let shown = if rolling.is_null() {
+                format!("{{\"Type\":\"{other}\",\"RollingUpdate\":null}}")
+            } else {
+                shown
+            };
+            strategy.unsupported_as(shown, &["Recreate", "RollingUpdate"]);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Strategy, checks::within, names::NameRule, quantity::Quantity};
+use super::{Strategy, checks::within, names::NameRule, pod, quantity::Quantity};
 use crate::Field;
 
 /// HorizontalPodAutoscalers. Both versions show the same objects.
@@ -15,6 +15,15 @@ pub(crate) enum Autoscaler {
 }
 
 impl Strategy for Autoscaler {
+    fn refused_if_empty(&self, value: &Value) -> Option<(&'static str, &'static str)> {
+        let rules = ["/spec/behavior/scaleUp", "/spec/behavior/scaleDown"];
+        let is_empty = |rules: &&str| {
+            let policies = value.pointer(rules).and_then(|rules| rules["policies"].as_array());
+            policies.is_some_and(Vec::is_empty)
+        };
+        Some((rules.into_iter().find(is_empty)?, "policies"))
+    }
+
     fn prepare_create(&self, value: &mut Value) {
         value["status"] = match self {
             Self::V1 => json!({"currentReplicas": 0, "desiredReplicas": 0}),
@@ -121,16 +130,25 @@ fn source(kind: &str, source: &Field<'_>) {
     match kind {
         "Resource" | "ContainerResource" => {
             if kind == "ContainerResource" {
-                source.at("container").not_empty("must specify a container");
+                let container = source.at("container");
+                container.not_empty("must specify a container");
+                container.optional_name(NameRule::Label);
+                let name = source.at("name");
+                if !name.as_text().is_empty() {
+                    pod::container_resource(&name, name.as_text());
+                }
             }
             source.at("name").not_empty("must specify a resource name");
         }
         _ => {
             if kind == "Object" {
-                source.at("describedObject.kind").not_empty("");
-                source.at("describedObject.name").not_empty("");
+                for key in ["describedObject.kind", "describedObject.name"] {
+                    source.at(key).required_name(NameRule::PathSegment);
+                }
             }
-            source.at("metric.name").not_empty("must specify a metric name");
+            let name = source.at("metric.name");
+            name.not_empty("must specify a metric name");
+            name.optional_name(NameRule::PathSegment);
         }
     }
     amount(kind, &source.at("target"));

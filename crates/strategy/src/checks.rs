@@ -105,8 +105,61 @@ pub(super) fn qualified(place: &Field<'_>, key: &str) {
 /// Validates the name of the application protocol of a port.
 pub(super) fn app_protocol(port: &Field<'_>) {
     let protocol = port.at("appProtocol");
-    if let Some(problem) = protocol.as_str().and_then(names::qualified_name_problem) {
-        protocol.invalid(problem);
+    if let Some(name) = protocol.as_str() {
+        qualified(&protocol, name);
+    }
+}
+
+/// Validates a reference to an object of any kind.
+pub(super) fn typed_reference(reference: &Field<'_>) {
+    let group = reference.at("apiGroup");
+    if !group.is_null() {
+        group.name(names::NameRule::Subdomain);
+    }
+    for key in ["kind", "name"] {
+        reference.at(key).required_name(names::NameRule::PathSegment);
+    }
+}
+
+/// Reports a label value that is not valid.
+pub(super) fn label_value(value: &Field<'_>) {
+    if let Some(problem) = names::label_value_problem(value.as_text()) {
+        value.invalid(problem);
+    }
+}
+
+/// Refuses what is not the name of a storage or device driver.
+pub(super) fn driver_name(name: &Field<'_>) {
+    const MAX_BYTES: usize = 63;
+    name.not_empty("");
+    if name.as_text().len() > MAX_BYTES {
+        name.too_long(MAX_BYTES);
+    }
+    for problem in names::problems(names::NameRule::Subdomain, &name.as_text().to_ascii_lowercase()) {
+        name.invalid(problem);
+    }
+}
+
+/// Refuses a text that is not a domain and a path below it.
+pub(super) fn domain_prefixed_path(place: &Field<'_>) {
+    let Some((domain, path)) =
+        place.as_text().split_once('/').filter(|(a, b)| !a.is_empty() && !b.is_empty())
+    else {
+        if place.as_text().is_empty() {
+            place.required("");
+        } else {
+            place.invalid("must be a domain-prefixed path (such as \"acme.io/foo\")");
+        }
+        return;
+    };
+    for problem in names::problems(names::NameRule::Subdomain, domain) {
+        place.invalid_as(Value::from(domain), problem);
+    }
+    if !path.chars().all(|c| c.is_ascii_alphanumeric() || "/-._~%!$&'()*+,;=:".contains(c)) {
+        place.invalid_as(
+            Value::from(path),
+            "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')",
+        );
     }
 }
 
@@ -171,11 +224,7 @@ pub(super) fn selector(selector: &Field<'_>) {
     labels(&selector.at("matchLabels"));
     for expression in selector.items("matchExpressions") {
         requirement(&expression);
-        for value in expression.items("values") {
-            if let Some(problem) = names::label_value_problem(value.as_text()) {
-                value.invalid(problem);
-            }
-        }
+        expression.items("values").for_each(|value| label_value(&value));
     }
 }
 
@@ -197,9 +246,7 @@ pub(super) fn requirement(expression: &Field<'_>) {
 /// Refuses a requirement whose key is not a valid label key.
 pub(super) fn requirement_key(expression: &Field<'_>) {
     let key = expression.text_at("key");
-    if let Some(problem) = names::qualified_name_problem(key.as_text()) {
-        key.invalid(problem);
-    }
+    qualified(&key, key.as_text());
 }
 
 /// Reports all validation errors of annotations.

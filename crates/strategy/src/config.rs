@@ -3,7 +3,9 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use super::{Strategy, checks::IMMUTABLE, names};
+use longboat_schema::go_type;
+
+use super::{Strategy, checks::IMMUTABLE, fields::json_error, names};
 use crate::Field;
 
 /// The most bytes of data in one object.
@@ -44,16 +46,7 @@ impl Strategy for Config {
             object.at("data").named(if is_secret { "data" } else { "[]" }).too_long(MAX_DATA_BYTES);
         }
         if is_secret {
-            let required: &[&str] = match object.text("type") {
-                "kubernetes.io/tls" => &["tls.crt", "tls.key"],
-                "kubernetes.io/dockerconfigjson" => &[".dockerconfigjson"],
-                "kubernetes.io/dockercfg" => &[".dockercfg"],
-                "kubernetes.io/ssh-auth" => &["ssh-privatekey"],
-                _ => &[],
-            };
-            for key in required.iter().filter(|key| object["data"].get(key).is_none()) {
-                object.at("data").named(format!("data[{key}]")).required("");
-            }
+            typed_data(object);
         }
         let Some(live) = live else { return };
         if live["immutable"] == true {
@@ -82,6 +75,58 @@ impl Strategy for Config {
     }
 }
 
+/// Checks that a Secret has the data of its type.
+fn typed_data(secret: &Field<'_>) {
+    let entry = |key: &str| secret.at("data").named(format!("data[{key}]"));
+    let value = |key: &str| secret["data"].get(key).and_then(Value::as_str);
+    let require = |key: &str| entry(key).required("");
+    match secret.text("type") {
+        "kubernetes.io/tls" => {
+            ["tls.crt", "tls.key"].into_iter().filter(|key| value(key).is_none()).for_each(require);
+        }
+        "kubernetes.io/ssh-auth" if value("ssh-privatekey").is_none_or(str::is_empty) => {
+            require("ssh-privatekey");
+        }
+        "kubernetes.io/basic-auth" => {
+            let keys = ["username", "password"];
+            if keys.iter().all(|key| value(key).is_none()) {
+                keys.into_iter().for_each(require);
+            }
+        }
+        "kubernetes.io/service-account-token" => {
+            const ACCOUNT: &str = "kubernetes.io/service-account.name";
+            if secret["metadata"]["annotations"][ACCOUNT].as_str().is_none_or(str::is_empty) {
+                secret.at("metadata").named(format!("metadata.annotations[{ACCOUNT}]")).required("");
+            }
+        }
+        kind => {
+            let keys = [".dockercfg", ".dockerconfigjson"];
+            let Some(key) = keys.into_iter().find(|key| kind == format!("kubernetes.io/{}", &key[1..]))
+            else {
+                return;
+            };
+            match value(key) {
+                None => require(key),
+                Some(encoded) => {
+                    if let Err(why) = json_object(&STANDARD.decode(encoded).unwrap_or_default()) {
+                        entry(key).invalid_as("\"<secret contents redacted>\"", why);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Checks that a text is a JSON object, or null. Errors have the wording of Go's decoder.
+fn json_object(text: &[u8]) -> Result<(), String> {
+    let value: Value = serde_json::from_slice(text).map_err(|error| json_error(text, &error))?;
+    if value.is_object() || value.is_null() {
+        return Ok(());
+    }
+    let found = go_type(&value);
+    Err(format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"))
+}
+
 /// Moves the plain texts of a Secret to its data.
 fn encode(secret: &mut Value) {
     let plain = secret["stringData"].as_object().cloned().unwrap_or_default();
@@ -93,5 +138,38 @@ fn encode(secret: &mut Value) {
     }
     if let Some(object) = secret.as_object_mut() {
         object.remove("stringData");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_has_the_data_of_its_type() {
+        let causes = |kind: &str, data: Value| {
+            let secret = json!({"metadata": {"name": "s"}, "type": kind, "data": data});
+            let found = crate::causes_of(&secret, "", |secret| Config::Secret.validate(secret, None));
+            found.into_iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect::<Vec<_>>()
+        };
+        let pulls = |text: &str| {
+            causes("kubernetes.io/dockerconfigjson", json!({".dockerconfigjson": STANDARD.encode(text)}))
+        };
+        assert_eq!(pulls("{\"auths\": {}}"), [""; 0]);
+        let redacted = "data[.dockerconfigjson]: Invalid value: \"<secret contents redacted>\"";
+        assert_eq!(
+            pulls("no"),
+            [format!("{redacted}: invalid character 'o' in literal null (expecting 'u')")]
+        );
+        assert_eq!(
+            pulls("[]"),
+            [format!(
+                "{redacted}: json: cannot unmarshal array into Go value of type map[string]interface {{}}"
+            )]
+        );
+        assert_eq!(causes("kubernetes.io/dockercfg", json!({})), ["data[.dockercfg]: Required value"]);
+        assert_eq!(causes("kubernetes.io/basic-auth", json!({})).len(), 2);
+        assert_eq!(causes("kubernetes.io/ssh-auth", json!({"ssh-privatekey": ""})).len(), 1);
+        assert_eq!(causes("Opaque", json!({})), [""; 0]);
     }
 }

@@ -1,7 +1,11 @@
 //! Validation of a Service's spec, except for the numbers and names of its ports.
 
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
 use super::{
-    checks::{NOT_A_CIDR, NOT_AN_IP, cidr, ip, labels, special_address, within},
+    checks::{NOT_A_CIDR, NOT_AN_IP, cidr, ip, labels, qualified, special_address, unique, within},
     names::NameRule,
 };
 use crate::Field;
@@ -20,6 +24,10 @@ pub(super) fn validate(spec: &Field<'_>) {
     }
     labels(&spec.at("selector"));
     spec.at("sessionAffinity").one_of(&["ClientIP", "None"]);
+    let class = spec.at("loadBalancerClass");
+    if let Some(name) = class.as_str() {
+        qualified(&class, name);
+    }
     if spec["sessionAffinity"] == "ClientIP" {
         let seconds = spec.at("sessionAffinityConfig.clientIP.timeoutSeconds");
         within(&seconds, 1..=86_400, "must be greater than 0 and less than 86400");
@@ -33,9 +41,8 @@ pub(super) fn validate(spec: &Field<'_>) {
             Some(found) => special_address(found, &address),
         }
     }
-    // kube-apiserver writes the name as in Go where the field must not be set.
-    let ranges = if is_balanced { "loadBalancerSourceRanges" } else { "LoadBalancerSourceRanges" };
-    let ranges = format!("spec.{ranges}");
+    // kube-apiserver writes the name as in Go.
+    let ranges = "spec.LoadBalancerSourceRanges";
     for (index, range) in spec.items("loadBalancerSourceRanges").enumerate() {
         if cidr(range.as_text().trim()).is_none() {
             range.named(format!("{ranges}[{index}]")).invalid(NOT_A_CIDR);
@@ -43,7 +50,7 @@ pub(super) fn validate(spec: &Field<'_>) {
     }
     if !is_balanced {
         for (key, own) in [
-            ("loadBalancerSourceRanges", ranges.as_str()),
+            ("loadBalancerSourceRanges", ranges),
             ("allocateLoadBalancerNodePorts", "spec.allocateLoadBalancerNodePorts"),
             ("loadBalancerClass", "spec.loadBalancerClass"),
         ] {
@@ -56,13 +63,20 @@ pub(super) fn validate(spec: &Field<'_>) {
     families(spec);
 }
 
+/// Whether a Service can be reached from outside of the cluster.
+pub(super) fn is_external(spec: &Value) -> bool {
+    match spec["type"].as_str().unwrap_or_default() {
+        "NodePort" | "LoadBalancer" => true,
+        kind => kind == "ClusterIP" && spec["externalIPs"].as_array().is_some_and(|ips| !ips.is_empty()),
+    }
+}
+
 fn policies(spec: &Field<'_>) {
     let kind = spec.text("type");
-    let external = matches!(kind, "NodePort" | "LoadBalancer") || !spec.list("externalIPs").is_empty();
     let policy = spec.at("externalTrafficPolicy");
     match policy.as_text() {
         "" => {}
-        _ if external => policy.one_of(&["Cluster", "Local"]),
+        _ if is_external(spec) => policy.one_of(&["Cluster", "Local"]),
         _ => policy.invalid("may only be set for externally-accessible services"),
     }
     spec.at("internalTrafficPolicy").one_of(&["Cluster", "Local"]);
@@ -83,7 +97,9 @@ fn families(spec: &Field<'_>) {
     if policy.as_text() == "RequireDualStack" && !is_free {
         policy.invalid("this cluster is not configured for dual-stack services");
     }
+    let mut seen = BTreeSet::new();
     for family in spec.items("ipFamilies") {
+        unique(&family, &mut seen, family.as_text());
         if family.as_text() == "IPv6" && !is_free {
             family.invalid("not configured on this cluster");
         } else {

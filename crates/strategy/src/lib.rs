@@ -9,6 +9,7 @@ mod apps;
 mod autoscaling;
 mod batch;
 mod checks;
+mod classes;
 pub mod clock;
 mod config;
 pub mod defaults;
@@ -19,6 +20,7 @@ mod exposure;
 mod extension;
 pub mod fields;
 mod interface;
+mod job_spec;
 pub mod kinds;
 mod lease;
 mod metadata;
@@ -29,6 +31,7 @@ mod pod;
 mod policy;
 mod quantity;
 mod rbac;
+mod schedule;
 mod selector;
 mod service;
 mod sets;
@@ -36,6 +39,7 @@ mod slices;
 mod storage;
 mod templates;
 mod update;
+mod volumes;
 mod webhooks;
 
 use longboat_types::type_of_kind;
@@ -54,6 +58,7 @@ pub(crate) use self::{
     apps::Workload,
     autoscaling::Autoscaler,
     batch::Batch,
+    classes::Class,
     config::Config,
     devices::Devices,
     event::Event,
@@ -68,8 +73,9 @@ pub(crate) use self::{
     rbac::Rbac,
     service::Service,
     slices::{EndpointSlice, Endpoints},
-    storage::{Claim, Volume},
+    storage::Claim,
     templates::{ControllerRevision, PodTemplate, ReplicationController},
+    volumes::Volume,
 };
 use self::{
     kinds::Resource,

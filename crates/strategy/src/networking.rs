@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     Strategy,
-    checks::{NOT_A_CIDR, cidr, ip, port, port_name, selector},
+    checks::{NOT_A_CIDR, cidr, ip, port, port_name, selector, typed_reference},
     names::NameRule,
 };
 use crate::Field;
@@ -32,6 +32,7 @@ impl Strategy for Ingress {
         }
         for tls in spec.items("tls") {
             tls.items("hosts").for_each(|host| dns_name(&host));
+            tls.at("secretName").optional_name(NameRule::Subdomain);
         }
         for rule in spec.items("rules") {
             let host = rule.at("host");
@@ -108,7 +109,7 @@ fn backend(backend: &Field<'_>) {
     let wrong = |detail: &str| backend.invalid_as("\"\"", detail);
     match (backend["service"].is_object(), backend["resource"].is_object()) {
         (true, true) => return wrong("cannot set both resource and service backends"),
-        (false, true) => return,
+        (false, true) => return typed_reference(&backend.at("resource")),
         (false, false) => return wrong("resource or service backend is required"),
         (true, false) => {}
     }

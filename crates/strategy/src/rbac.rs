@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Strategy, names::NameRule};
+use super::{Strategy, checks, names::NameRule};
 use crate::Field;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -35,6 +35,7 @@ impl Strategy for Rbac {
         let role = object.at("roleRef");
         if self.is_role() {
             object.items("rules").for_each(|rule| validate_rule(*self, &rule));
+            aggregation(&object.at("aggregationRule"));
         } else {
             binding(*self, &role);
             object.items("subjects").for_each(|subject| validate_subject(*self, &subject));
@@ -58,6 +59,24 @@ impl Strategy for Rbac {
 
     fn metadata_validations(&self) -> usize {
         5
+    }
+}
+
+/// Validates which roles a ClusterRole gathers the rules of.
+fn aggregation(rule: &Field<'_>) {
+    if !rule.is_object() {
+        return;
+    }
+    if rule.list("clusterRoleSelectors").is_empty() {
+        let detail = "at least one clusterRoleSelector required if aggregationRule is non-nil";
+        rule.at("clusterRoleSelectors").required(detail);
+    }
+    for selector in rule.items("clusterRoleSelectors") {
+        let before = selector.count();
+        checks::selector(&selector);
+        if selector.count() > before {
+            selector.invalid("invalid label selector.");
+        }
     }
 }
 

@@ -64,6 +64,13 @@ impl Strategy for Service {
         {
             addresses.named("spec.clusterIPs[0]").invalid("may not change once set");
         }
+        let class = spec.at("loadBalancerClass");
+        let was_balanced = |live: &Value| live["spec"]["type"] == "LoadBalancer";
+        if let Some(live) = live.filter(|live| was_balanced(live) && kind.as_text() == "LoadBalancer")
+            && live["spec"]["loadBalancerClass"] != *class.value
+        {
+            class.invalid("may not change once set");
+        }
     }
 
     fn warnings(&self, value: &Value) -> Vec<String> {
@@ -133,6 +140,20 @@ fn on_nodes(service: &Value) -> bool {
 
 /// Drops the fields that only the old type has, unless the update sets them.
 fn drop_type_dependent(value: &mut Value, live: &Value) {
+    let is_external = |service: &Value| exposure::is_external(&service["spec"]);
+    let is_balanced = |service: &Value| service["spec"]["type"] == "LoadBalancer";
+    for (key, was_kept) in [
+        ("externalTrafficPolicy", is_external(value) || !is_external(live)),
+        ("loadBalancerClass", is_balanced(value) || !is_balanced(live)),
+        ("allocateLoadBalancerNodePorts", is_balanced(value) || !is_balanced(live)),
+    ] {
+        if !was_kept
+            && value["spec"][key] == live["spec"][key]
+            && let Some(spec) = value["spec"].as_object_mut()
+        {
+            spec.remove(key);
+        }
+    }
     if !on_nodes(live) || on_nodes(value) {
         return;
     }
@@ -144,12 +165,6 @@ fn drop_type_dependent(value: &mut Value, live: &Value) {
         {
             fields.remove("nodePort");
         }
-    }
-    if value["spec"]["externalTrafficPolicy"] == live["spec"]["externalTrafficPolicy"]
-        && let Some(spec) = value["spec"].as_object_mut()
-    {
-        spec.remove("externalTrafficPolicy");
-        spec.remove("allocateLoadBalancerNodePorts");
     }
 }
 

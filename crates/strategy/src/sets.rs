@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{checks, names::NameRule};
-use crate::{Cause, Field};
+use super::checks;
+use crate::Field;
 
 /// How many templates a DaemonSet has had.
 pub(super) const TEMPLATES: &str = "deprecated.daemonset.template.generation";
@@ -41,7 +41,6 @@ pub(super) fn stateful(spec: &Field<'_>) {
             strategy.invalid_as(shown, "must be 'RollingUpdate' or 'OnDelete'");
         }
     }
-    spec.at("serviceName").optional_name(NameRule::Label);
     for key in ["whenDeleted", "whenScaled"] {
         spec.at("persistentVolumeClaimRetentionPolicy").at(key).one_of(&["Retain", "Delete"]);
     }
@@ -78,14 +77,8 @@ pub(super) fn daemon(spec: &Field<'_>) {
             } else {
                 "null".to_owned()
             };
-            strategy.causes().push(Cause {
-                reason: "FieldValueNotSupported",
-                message: format!(
-                    "Unsupported value: {{\"Type\":\"{other}\",\"RollingUpdate\":{shown}}}: supported values: \
-                     \"RollingUpdate\", \"OnDelete\""
-                ),
-                field: strategy.path.clone(),
-            });
+            let shown = format!("{{\"Type\":\"{other}\",\"RollingUpdate\":{shown}}}");
+            strategy.unsupported_as(shown, &["RollingUpdate", "OnDelete"]);
         }
     }
 }

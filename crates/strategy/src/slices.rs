@@ -6,7 +6,10 @@ use serde_json::Value;
 
 use super::{
     Strategy,
-    checks::{IMMUTABLE, NOT_AN_IP, PROTOCOLS, app_protocol, ip, required_port, special_address, unique},
+    checks::{
+        IMMUTABLE, NOT_AN_IP, PROTOCOLS, app_protocol, ip, label_value, required_port, special_address,
+        unique,
+    },
     names::NameRule,
     update::differs,
 };
@@ -127,6 +130,7 @@ fn validate_endpoint(kind: &str, endpoint: &Field<'_>, known: &HashSet<&Value>) 
     let mut zones = BTreeSet::new();
     for zone in endpoint.items("hints.forZones") {
         unique(&zone.at("name"), &mut zones, zone.text("name"));
+        label_value(&zone.at("name"));
     }
 }
 

@@ -1,4 +1,4 @@
-//! PersistentVolumes and PersistentVolumeClaims.
+//! PersistentVolumeClaims, and what PersistentVolumes share with them.
 
 use serde_json::{Map, Value, json};
 
@@ -29,10 +29,15 @@ impl Strategy for Claim {
         };
         let reference = value["spec"]["dataSourceRef"].is_object();
         let Some(spec) = value.pointer_mut("/spec").and_then(Value::as_object_mut) else { return };
-        if !known {
+        if !known && !reference {
             spec.remove("dataSource");
         } else if !reference && let Some(source) = spec.get("dataSource").cloned() {
             spec.insert("dataSourceRef".to_owned(), source);
+        } else if !spec.get("dataSource").is_some_and(Value::is_object)
+            && let Some(source) =
+                spec.get("dataSourceRef").filter(|source| source["namespace"].is_null()).cloned()
+        {
+            spec.insert("dataSource".to_owned(), source);
         }
     }
 
@@ -44,6 +49,8 @@ impl Strategy for Claim {
     fn validate(&self, object: &Field<'_>, live: Option<&Value>) {
         claim_spec(&object.at("spec"));
         if let Some(live) = live {
+            // The sources do not change, and older servers took any group.
+            object.causes().retain(|cause| !cause.field.ends_with(".apiGroup"));
             // an update validates all of this twice, and reports each error twice
             object.repeat();
             immutable(object, live);
@@ -62,29 +69,8 @@ impl Strategy for Claim {
     }
 }
 
-/// PersistentVolumes.
-#[derive(Debug)]
-pub(crate) struct Volume;
-
-impl Strategy for Volume {
-    fn prepare_create(&self, value: &mut Value) {
-        // the server has just set the creation time
-        let now = value["metadata"]["creationTimestamp"].clone();
-        value["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": now});
-        protect(value, "kubernetes.io/pv-protection");
-    }
-
-    fn validate(&self, object: &Field<'_>, _live: Option<&Value>) {
-        validate_volume(&object.at("spec"));
-    }
-
-    fn shows_deleted(&self) -> bool {
-        true
-    }
-}
-
 /// Adds the finalizer that protects an object while it is in use.
-fn protect(value: &mut Value, finalizer: &str) {
+pub(super) fn protect(value: &mut Value, finalizer: &str) {
     let mut finalizers = value["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
     if !finalizers.iter().any(|f| f == finalizer) {
         finalizers.push(Value::from(finalizer));
@@ -108,10 +94,6 @@ pub(super) fn claim_spec(spec: &Field<'_>) {
     }
     selector(&spec.at("selector"));
     access_modes(spec);
-    let given = spec.list("accessModes");
-    if given.len() > 1 && given.iter().any(|mode| mode == "ReadWriteOncePod") {
-        modes.forbidden("may not use ReadWriteOncePod with other access modes");
-    }
     let size = spec.at("resources.requests.storage").named(format!("{}.resources[storage]", spec.path));
     if !size.is_string() {
         size.required("");
@@ -119,20 +101,55 @@ pub(super) fn claim_spec(spec: &Field<'_>) {
     is_above_zero(&size);
     spec.at("storageClassName").optional_name(NameRule::Subdomain);
     spec.at("volumeMode").one_of(&["Block", "Filesystem"]);
-    for key in ["dataSource", "dataSourceRef"] {
-        if spec[key].is_object() {
-            spec.at(key).at("name").not_empty("");
-        }
+    let attributes = spec.at("volumeAttributesClassName");
+    attributes.optional_name(NameRule::Subdomain);
+    let [source, reference] = ["dataSource", "dataSourceRef"].map(|key| spec.at(key));
+    for source in [&source, &reference].into_iter().filter(|source| source.is_object()) {
+        data_source(source);
+    }
+    if source.is_object() && reference.is_object() {
+        let (has_namespace, text) = (!reference.text("namespace").is_empty(), |source: &Field<'_>| {
+            ["apiGroup", "kind", "name"].map(|key| source.text(key).to_owned())
+        });
+        let detail = if has_namespace {
+            "may not be specified when dataSourceRef.namespace is specified"
+        } else if text(&source) != text(&reference) {
+            "must match dataSourceRef"
+        } else {
+            return;
+        };
+        spec.invalid_as("\"spec.dataSource\"", detail);
     }
 }
 
-/// kube-apiserver omits the index of a mode.
-fn access_modes(spec: &Field<'_>) {
-    let modes = spec.at("accessModes");
-    spec.list("accessModes").iter().for_each(|mode| modes.with(mode).one_of(&MODES));
+/// Validates the origin of the data of a volume.
+fn data_source(source: &Field<'_>) {
+    source.at("name").not_empty("");
+    source.at("kind").not_empty("");
+    let group = source.at("apiGroup");
+    if group.as_text().is_empty() && source.text("kind") != "PersistentVolumeClaim" {
+        let kind = Value::from(source.text("kind"));
+        source.invalid_as(kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup");
+    }
+    group.optional_name(NameRule::Subdomain);
+    source.at("namespace").optional_name(NameRule::Label);
 }
 
-fn is_above_zero(size: &Field<'_>) {
+/// kube-apiserver omits the index of a mode.
+pub(super) fn access_modes(spec: &Field<'_>) {
+    let (modes, given) = (spec.at("accessModes"), spec.list("accessModes"));
+    for mode in given {
+        modes.with(mode).one_of(&MODES);
+    }
+    let is_known = |mode: &Value| mode.as_str().is_some_and(|mode| MODES.contains(&mode));
+    let is_alone = |mode: &&Value| *mode == "ReadWriteOncePod";
+    let (alone, others): (Vec<_>, Vec<_>) = given.iter().filter(|mode| is_known(mode)).partition(is_alone);
+    if !alone.is_empty() && !others.is_empty() {
+        modes.forbidden("may not use ReadWriteOncePod with other access modes");
+    }
+}
+
+pub(super) fn is_above_zero(size: &Field<'_>) {
     if size.as_str().and_then(Quantity::parse).is_some_and(|size| size.milli() <= 0) {
         size.invalid("must be greater than zero");
     }
@@ -181,50 +198,4 @@ fn without_empty(spec: &Value) -> Value {
         fields.remove("resources");
     }
     spec
-}
-
-/// Validates a persistent volume.
-fn validate_volume(spec: &Field<'_>) {
-    /// The volume sources that are still served.
-    const TYPES: [&str; 9] = ["hostPath", "nfs", "iscsi", "fc", "local", "csi", "cephfs", "rbd", "azureFile"];
-    const OLD: [&str; 13] = [
-        "gcePersistentDisk",
-        "awsElasticBlockStore",
-        "glusterfs",
-        "cinder",
-        "flocker",
-        "flexVolume",
-        "vsphereVolume",
-        "quobyte",
-        "azureDisk",
-        "photonPersistentDisk",
-        "portworxVolume",
-        "scaleIO",
-        "storageos",
-    ];
-    if spec.list("accessModes").is_empty() {
-        spec.at("accessModes").required("");
-    }
-    access_modes(spec);
-    let amounts = spec.at("capacity");
-    let capacity = amounts.as_object();
-    if capacity.is_none_or(Map::is_empty) {
-        amounts.required("");
-    }
-    if capacity.is_none_or(|capacity| capacity.len() != 1 || !capacity.contains_key("storage")) {
-        amounts.unsupported(&["storage"]);
-    }
-    is_above_zero(&amounts.at("storage").named("spec.capacity[storage]"));
-    let given: Vec<&str> = TYPES.into_iter().chain(OLD).filter(|kind| spec[kind].is_object()).collect();
-    if given.is_empty() {
-        spec.required("must specify a volume type");
-    }
-    for other in given.iter().skip(1) {
-        spec.at(other).forbidden("may not specify more than 1 volume type");
-    }
-    if spec["hostPath"].is_object() {
-        spec.at("hostPath.path").not_empty("");
-    }
-    spec.at("persistentVolumeReclaimPolicy").one_of(&["Delete", "Recycle", "Retain"]);
-    spec.at("volumeMode").one_of(&["Block", "Filesystem"]);
 }

@@ -142,7 +142,7 @@ pub(crate) fn request(random: &mut StdRng) -> Request {
 }
 
 /// Returns `value` at a place, with only those parts of the object that lead to it. Lists stay whole.
-fn only(object: &Value, place: &str, value: Value) -> Value {
+pub(crate) fn only(object: &Value, place: &str, value: Value) -> Value {
     let Some((name, rest)) =
         place.strip_prefix('/').map(|place| place.split_once('/').unwrap_or((place, "")))
     else {

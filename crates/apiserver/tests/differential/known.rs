@@ -28,6 +28,7 @@ pub(crate) fn requests() -> Vec<(u16, Request)> {
     all.extend(devices());
     all.extend(workloads());
     all.extend(bindings());
+    all.extend(schedules());
     all
 }
 
@@ -448,4 +449,35 @@ fn bindings() -> Vec<(u16, Request)> {
         change(422, &format!("{APPS}/daemonsets"), json!({"spec": {"updateStrategy": {"type": "x"}}})),
         change(200, &accounts, json!({"secrets": [{"name": ""}], "imagePullSecrets": [{"name": ""}]})),
     ]
+}
+
+/// Schedules of CronJobs have the syntax of the parser that kube-apiserver uses.
+fn schedules() -> Vec<(u16, Request)> {
+    let path = "/apis/batch/v1/namespaces/diff/cronjobs";
+    [
+        (201, "@daily"),
+        (201, "@every 1h30m"),
+        (201, "0 0 1-31/2 JAN-dec ?"),
+        (201, "5/10 * * * *"),
+        (201, "1,,2 * * * *"),
+        (422, "@often"),
+        (422, "@every x"),
+        (422, "60 * * * *"),
+        (422, "* 24 * * *"),
+        (422, "* * 0 * *"),
+        (422, "* * * 13 *"),
+        (422, "* * * * 7"),
+        (422, "*/0 * * * *"),
+        (422, "5-1 * * * *"),
+        (422, "1-2-3 * * * *"),
+        (422, "*/1/2 * * * *"),
+        (422, "a * * * *"),
+        (422, "-1 * * * *"),
+        (422, "* * * * * *"),
+        (422, "TZ=UTC * * * * *"),
+        (422, "CRON_TZ=Nowhere/X * * * * *"),
+    ]
+    .into_iter()
+    .map(|(code, schedule)| request(code, Verb::Post, path, with(path, "/spec/schedule", json!(schedule))))
+    .collect()
 }

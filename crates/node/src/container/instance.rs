@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::LifecycleHandler;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -64,36 +65,26 @@ pub(crate) async fn run<F>(
     if ended.is_none() && !failed {
         report(InstanceEvent::PostStarted).await;
     }
-    let exit = match ended {
-        Some(exit) => exit,
-        None if failed => {
-            let request = Stop { deadline: Instant::now() + grace, pre_stop: false };
-            end(&mut process, &mut stop, request).await
-        }
+    let request = match ended {
+        Some(exit) => Err(exit),
+        None if failed => Ok(Stop { deadline: Instant::now() + grace, pre_stop: true }),
         None => tokio::select! {
-            exit = wait(&mut process) => exit,
-            request = stop_request(&mut stop) => {
-                let mut request = request;
-                let mut early = None;
-                if let Some(handler) = hooks.pre_stop.as_ref().filter(|_| request.pre_stop) {
-                    tokio::select! {
-                        done = lifecycle::run(handler, &target) => if let Err(message) = done {
-                            report(InstanceEvent::HookFailed { hook: "PreStop", message }).await;
-                        },
-                        exit = wait(&mut process) => early = Some(exit),
-                        () = over(&mut stop) => {}
-                    }
-                    request = stop.borrow().unwrap_or(request);
-                    if request.pre_stop {
-                        request.deadline = request.deadline.max(Instant::now() + MIN_GRACE);
-                    }
-                }
-                match early {
-                    Some(exit) => exit,
-                    None => end(&mut process, &mut stop, request).await,
-                }
-            }
+            exit = wait(&mut process) => Err(exit),
+            request = stop_request(&mut stop) => Ok(request),
         },
+    };
+    let exit = match request {
+        Ok(request) => {
+            let (hooked, request) = match hooks.pre_stop.as_ref().filter(|_| request.pre_stop) {
+                Some(handler) => pre_stop(handler, &target, &mut process, &mut stop, request, &report).await,
+                None => (None, request),
+            };
+            match hooked {
+                Some(exit) => exit,
+                None => end(&mut process, &mut stop, request).await,
+            }
+        }
+        Err(exit) => exit,
     };
     process.finish().await;
     log.close();
@@ -116,11 +107,41 @@ async fn stop_request(stop: &mut watch::Receiver<Option<Stop>>) -> Stop {
     }
 }
 
-/// Waits until the deadline of the current request has passed, or until the request no longer wants the hook.
-async fn over(stop: &mut watch::Receiver<Option<Stop>>) {
+/// Runs the preStop hook. Returns how the process has ended, if it has, and the request that holds now.
+async fn pre_stop<F>(
+    handler: &LifecycleHandler,
+    target: &Target,
+    process: &mut Process,
+    stop: &mut watch::Receiver<Option<Stop>>,
+    request: Stop,
+    report: &impl Fn(InstanceEvent) -> F,
+) -> (Option<Exit>, Stop)
+where
+    F: Future<Output = ()>,
+{
+    let mut ended = None;
+    tokio::select! {
+        done = lifecycle::run(handler, target) => if let Err(message) = done {
+            report(InstanceEvent::HookFailed { hook: "PreStop", message }).await;
+        },
+        exit = wait(process) => ended = Some(exit),
+        () = over(stop, request) => {}
+    }
+    let mut request = stop.borrow().unwrap_or(request);
+    if request.pre_stop {
+        request.deadline = request.deadline.max(Instant::now() + MIN_GRACE);
+    }
+    (ended, request)
+}
+
+/// Waits until the deadline of the current request has passed, or until the request no longer wants the hook. Without a request
+/// from the worker, `own` is the current one.
+async fn over(stop: &mut watch::Receiver<Option<Stop>>, own: Stop) {
     loop {
-        let current = *stop.borrow_and_update();
-        let Some(request) = current.filter(|request| request.pre_stop) else { return };
+        let request = stop.borrow_and_update().unwrap_or(own);
+        if !request.pre_stop {
+            return;
+        }
         tokio::select! {
             () = tokio::time::sleep_until(request.deadline) => return,
             changed = stop.changed() => if changed.is_err() { return },

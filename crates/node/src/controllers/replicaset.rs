@@ -174,7 +174,7 @@ fn pod_from(set: &ReplicaSet) -> Pod {
 
 /// Returns a sort key: pods with lower ranks are removed first. Kubernetes: pkg/controller/controller_utils.go
 /// ActivePodsWithRanks.
-fn removal_rank(pod: &Pod) -> impl Ord + use<> {
+pub(super) fn removal_rank(pod: &Pod) -> impl Ord + use<> {
     let bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     let phase = match phase {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Container, PodSpec};
+use k8s_openapi::api::core::v1::{Container, PodSpec, PodStatus};
 
-use super::machine::Role;
+use super::machine::{Record, Role};
 
 /// A container with its role in the pod.
 #[derive(Debug, Clone)]
@@ -18,6 +18,22 @@ impl Member {
     pub(super) fn field_path(&self) -> String {
         let list = if self.role == Role::Main { "containers" } else { "initContainers" };
         format!("spec.{list}{{{}}}", self.container.name)
+    }
+
+    /// Creates the container's record when this node starts. An instance that ran under an earlier node has ended.
+    pub(super) fn record(&self, before: &PodStatus) -> Record {
+        let lists = [&before.init_container_statuses, &before.container_statuses];
+        let earlier = lists.into_iter().flatten().flatten().find(|status| status.name == self.container.name);
+        let mut record = Record::new(self.role);
+        if let Some(earlier) = earlier {
+            let state = earlier.state.clone().unwrap_or_default();
+            let last = earlier.last_state.as_ref().and_then(|last| last.terminated.clone());
+            // Nobody saw the end of an instance that ran when the node stopped.
+            record.before_node = state.terminated.or(last).filter(|_| state.running.is_none());
+            let ran = state.running.is_some() || record.before_node.is_some();
+            record.restarts = u32::try_from(earlier.restart_count).unwrap_or(0) + u32::from(ran);
+        }
+        record
     }
 }
 

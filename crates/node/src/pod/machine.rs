@@ -3,6 +3,7 @@
 //! Kubernetes: pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions.
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ContainerStateTerminated;
 use tokio::time::Instant;
 
 use super::backoff::Backoff;
@@ -80,12 +81,14 @@ impl State {
 }
 
 /// The state and the history of one container of a pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Record {
     pub(crate) role: Role,
     pub(crate) state: State,
     /// The end of the previous instance.
     pub(crate) last: Option<Termination>,
+    /// The end of the last instance that an earlier node ran.
+    pub(crate) before_node: Option<ContainerStateTerminated>,
     pub(crate) restarts: u32,
     pub(crate) backoff: Backoff,
 }
@@ -93,7 +96,16 @@ pub(crate) struct Record {
 impl Record {
     pub(crate) fn new(role: Role) -> Self {
         let waiting = State::Waiting { reason: "ContainerCreating", message: None, not_before: None };
-        Self { role, state: waiting, last: None, restarts: 0, backoff: Backoff::default() }
+        Self { role, state: waiting, last: None, before_node: None, restarts: 0, backoff: Backoff::default() }
+    }
+
+    /// A container that waits for its restart has ended, if it does not restart any more.
+    pub(crate) fn give_up_restart(&mut self) {
+        if matches!(self.state, State::Waiting { .. })
+            && let Some(end) = self.last.take()
+        {
+            self.state = State::Terminated(end);
+        }
     }
 
     /// Whether an instance ever ran.

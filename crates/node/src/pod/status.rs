@@ -27,14 +27,25 @@ pub(super) struct Input<'a> {
     pub(super) started_at: Timestamp,
     /// The progress of the model download, while an init container downloads the model.
     pub(super) progress: Option<&'a str>,
+    /// Whether the pod was active for longer than `activeDeadlineSeconds`.
+    pub(super) is_expired: bool,
     /// The previous status, whose times are kept for unchanged conditions.
     pub(super) before: &'a PodStatus,
     pub(super) now: Timestamp,
 }
 
+/// The reason and the message of a pod that was active for longer than `activeDeadlineSeconds`.
+pub(super) const EXPIRED: &str = "DeadlineExceeded";
+pub(super) const EXPIRED_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
+
 /// Computes the whole status.
 pub(super) fn compute(input: &Input<'_>) -> PodStatus {
-    let phase = phase(input.records, input.policy);
+    // As in the kubelet, the phase says so when the last container has ended.
+    let is_expired = input.is_expired && !input.records.iter().any(|record| record.state.is_running());
+    let phase = if is_expired { "Failed" } else { phase(input.records, input.policy) };
+    let text = |text: &str, before: &Option<String>| {
+        if is_expired { Some(text.to_owned()) } else { before.clone() }
+    };
     let statuses = |main: bool| -> Option<Vec<ContainerStatus>> {
         let list: Vec<_> = input
             .members
@@ -46,7 +57,10 @@ pub(super) fn compute(input: &Input<'_>) -> PodStatus {
         (!list.is_empty()).then_some(list)
     };
     PodStatus {
+        observed_generation: input.pod.metadata.generation,
         phase: Some(phase.to_owned()),
+        reason: text(EXPIRED, &input.before.reason),
+        message: text(EXPIRED_MESSAGE, &input.before.message),
         conditions: Some(conditions(input, phase)),
         container_statuses: statuses(true),
         init_container_statuses: statuses(false),
@@ -104,6 +118,8 @@ fn container(input: &Input<'_>, member: &Member, record: &Record) -> ContainerSt
     let uid = input.pod.metadata.uid.as_deref().unwrap_or_default();
     let name = &member.container.name;
     let id = |restarts: u32| format!("longboat://{uid}/{name}/{restarts}");
+    // The last instance is the current one until the next one starts.
+    let last = record.restarts.saturating_sub(u32::from(!matches!(record.state, State::Waiting { .. })));
     let ever_ran = record.last.is_some() || !matches!(record.state, State::Waiting { .. });
     let (state, ready, started) = match &record.state {
         State::Waiting { reason, message, .. } => {
@@ -129,10 +145,8 @@ fn container(input: &Input<'_>, member: &Member, record: &Record) -> ContainerSt
         container_id: ever_ran.then(|| id(record.restarts)),
         state: Some(state),
         last_state: Some(match &record.last {
-            Some(end) => {
-                terminated(end, id(record.restarts.saturating_sub(u32::from(record.state.is_running()))))
-            }
-            None => ContainerState::default(),
+            Some(end) => terminated(end, id(last)),
+            None => ContainerState { terminated: record.before_node.clone(), ..ContainerState::default() },
         }),
         ready,
         started: Some(started),
@@ -279,6 +293,7 @@ impl Verdict {
             reason: self.reason.map(str::to_owned),
             message: self.message,
             last_transition_time: Some(since),
+            observed_generation: input.pod.metadata.generation,
             ..PodCondition::default()
         }
     }
@@ -322,6 +337,7 @@ mod tests {
             prepared: true,
             started_at: Timestamp::UNIX_EPOCH,
             progress: None,
+            is_expired: false,
             before: &PodStatus::default(),
             now: Timestamp::UNIX_EPOCH,
         };
@@ -395,6 +411,7 @@ mod tests {
             prepared: true,
             started_at: Timestamp::UNIX_EPOCH,
             progress: None,
+            is_expired: false,
             before: &PodStatus::default(),
             now: Timestamp::UNIX_EPOCH,
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ObjectReference, Pod, PodStatus};
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, ResourceExt};
@@ -72,6 +72,8 @@ struct TerminationRequest {
     stop: Stop,
     /// Whether the worker still reports the status to the API server.
     report: bool,
+    /// Whether the pod's object stays when its containers have ended.
+    is_expiry: bool,
 }
 
 /// The state of one pod.
@@ -99,6 +101,8 @@ pub(super) struct Worker {
     started_at: Timestamp,
     published: PodStatus,
     ending: Option<TerminationRequest>,
+    /// Whether the pod was active for longer than `activeDeadlineSeconds`.
+    is_expired: bool,
 }
 
 /// Runs a pod to its end.
@@ -196,7 +200,7 @@ impl Worker {
             logs.push(ContainerLog::new(directory.logs(name)));
         }
         let published = pod.status.clone().unwrap_or_default();
-        let records = members.iter().map(|member| record(member, &published)).collect();
+        let records = members.iter().map(|member| member.record(&published)).collect();
         let facts = PodFacts { pod_ip, host_ip: HOST_IP.to_owned(), node_name: shared.node_name.clone() };
         let entry = PodEntry {
             uid,
@@ -207,6 +211,7 @@ impl Worker {
                 .map(|(member, log)| (member.container.name.clone(), log.clone()))
                 .collect(),
             running: parking_lot::Mutex::default(),
+            status: parking_lot::Mutex::default(),
             main: members.iter().filter(|m| m.role == Role::Main).map(|m| m.container.name.clone()).collect(),
             default: pod.annotations().get("kubectl.kubernetes.io/default-container").cloned(),
         };
@@ -235,6 +240,7 @@ impl Worker {
             started_at,
             published,
             ending: None,
+            is_expired: false,
         })
     }
 
@@ -248,10 +254,12 @@ impl Worker {
         loop {
             // Marks the state as seen before acting on it, so that a change during the step ends the wait below at once.
             self.observe(&view.borrow_and_update().clone(), *shutdown.borrow_and_update());
+            let expiry = self.check_deadline();
             let (ended, wake) = self.step().await;
             let look = self.poll_download();
-            let wake = wake.into_iter().chain(look).chain(self.publish().await).chain(self.retry_at).min();
-            if ended && let Some(ending) = self.ending {
+            let wake = wake.into_iter().chain(expiry).chain(look).chain(self.publish().await);
+            let wake = wake.chain(self.retry_at).min();
+            if ended && let Some(ending) = self.ending.filter(|ending| !ending.is_expiry) {
                 if !ending.report || delete(&self.shared, &self.pod).await {
                     break;
                 }
@@ -308,7 +316,28 @@ impl Worker {
         } else {
             return;
         };
-        self.end(TerminationRequest { stop: Stop { deadline, pre_stop }, report });
+        self.end(TerminationRequest { stop: Stop { deadline, pre_stop }, report, is_expiry: false });
+    }
+
+    /// Ends the pod if it was active for longer than it may be. Otherwise returns when this will be the case.
+    fn check_deadline(&mut self) -> Option<Instant> {
+        let seconds = self.pod.spec.as_ref()?.active_deadline_seconds?;
+        if self.ending.is_some() || machine::has_ended(&self.records, self.policy) {
+            return None;
+        }
+        let active = Timestamp::now().duration_since(self.started_at);
+        let left = SignedDuration::from_secs(seconds).saturating_sub(active);
+        let now = Instant::now();
+        if left.is_positive() {
+            return now.checked_add(left.unsigned_abs());
+        }
+        let recorder = &self.shared.recorder;
+        recorder.publish(self.pod.as_ref(), Severity::Normal, status::EXPIRED, status::EXPIRED_MESSAGE);
+        let stop = Stop { deadline: now + self.grace(), pre_stop: true };
+        self.end(TerminationRequest { stop, report: true, is_expiry: true });
+        self.is_expired = true;
+        self.records.iter_mut().for_each(Record::give_up_restart);
+        None
     }
 
     /// Returns the grace period of the pod.
@@ -333,6 +362,7 @@ impl Worker {
                     pre_stop: current.stop.pre_stop && wanted.stop.pre_stop,
                 },
                 report: current.report && wanted.report,
+                is_expiry: current.is_expiry && wanted.is_expiry,
             },
         };
         if self.ending.is_some_and(|current| current.stop != ending.stop) {
@@ -369,7 +399,7 @@ impl Worker {
         for index in decision.start {
             self.start(index).await;
         }
-        if decision.ended && self.ending.is_none() {
+        if decision.ended && self.ending.is_none_or(|ending| ending.is_expiry) {
             // Nobody will connect to a pod that has ended, so its address is freed.
             self.address = None;
         }
@@ -438,9 +468,13 @@ impl Worker {
             prepared: self.volumes.is_some(),
             started_at: self.started_at,
             progress: self.download.progress.as_deref(),
+            is_expired: self.is_expired,
             before: &self.published,
             now: Timestamp::now(),
         });
+        if let Some(registered) = &self.registered {
+            registered.reports(&status);
+        }
         if status == self.published {
             return None;
         }
@@ -458,17 +492,4 @@ impl Worker {
             }
         }
     }
-}
-
-/// Creates a container's record when this node starts. An instance that ran under an earlier node has ended.
-fn record(member: &Member, before: &PodStatus) -> Record {
-    let lists = [&before.init_container_statuses, &before.container_statuses];
-    let earlier = lists.into_iter().flatten().flatten().find(|status| status.name == member.container.name);
-    let mut record = Record::new(member.role);
-    if let Some(earlier) = earlier {
-        let ran =
-            earlier.state.as_ref().is_some_and(|state| state.running.is_some() || state.terminated.is_some());
-        record.restarts = u32::try_from(earlier.restart_count).unwrap_or(0) + u32::from(ran);
-    }
-    record
 }

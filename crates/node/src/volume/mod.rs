@@ -11,7 +11,8 @@ mod error;
 mod files;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, FileType};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Container, Pod, Volume};
@@ -151,6 +152,8 @@ fn create(folder: PathBuf) -> Result<PathBuf, SetUpProblem> {
 
 fn host_path(path: &str, kind: &str) -> Result<PathBuf, SetUpProblem> {
     let folder = PathBuf::from(path);
+    let is =
+        |wanted: fn(&FileType) -> bool| folder.metadata().is_ok_and(|metadata| wanted(&metadata.file_type()));
     let fits = match kind {
         "DirectoryOrCreate" => return create(folder),
         "FileOrCreate" => {
@@ -161,6 +164,9 @@ fn host_path(path: &str, kind: &str) -> Result<PathBuf, SetUpProblem> {
         }
         "Directory" => folder.is_dir(),
         "File" => folder.is_file(),
+        "Socket" => is(FileType::is_socket),
+        "CharDevice" => is(FileType::is_char_device),
+        "BlockDevice" => is(FileType::is_block_device),
         _ => true,
     };
     let message = || format!("hostPath type check failed: {path} is not a {kind}");
@@ -315,10 +321,18 @@ mod tests {
         assert!(
             error(json!([{"name": "n", "nfs": {"server": "s", "path": "/"}}])).contains("needs a cluster")
         );
-        assert!(
-            error(json!([{"name": "h", "hostPath": {"path": "/nowhere", "type": "Directory"}}]))
-                .contains("/nowhere")
-        );
+        for (path, kind) in [
+            ("/nowhere", "Directory"),
+            ("/", "File"),
+            ("/dev/null", "Socket"),
+            ("/dev/null", "BlockDevice"),
+            ("/", "CharDevice"),
+        ] {
+            let message = error(json!([{"name": "h", "hostPath": {"path": path, "type": kind}}]));
+            assert!(message.contains(&format!("{path} is not a {kind}")), "{message}");
+        }
+        let device = json!([{"name": "h", "hostPath": {"path": "/dev/null", "type": "CharDevice"}}]);
+        assert!(mount(&pod(&device), &world.site, &Sources::default(), &facts()).is_ok());
     }
 
     #[test]

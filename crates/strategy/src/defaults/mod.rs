@@ -97,8 +97,8 @@ impl Filler {
         }
         let is_set = map.get(field.name).is_some_and(|value| match (value, &field.shape) {
             (Value::Null, _) => false,
-            // The zero value of this type is the number.
-            (Value::String(_), Shape::IntOrString) => true,
+            // The zero value of the first type is the number. Of a raw value, Go keeps the text.
+            (Value::String(_), Shape::IntOrString) | (_, Shape::Raw) => true,
             _ => field.pointer || !is_zero(value),
         });
         if is_set {

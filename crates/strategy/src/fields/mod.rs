@@ -1,5 +1,6 @@
 //! The fields of the built-in kinds and their types, as kube-apiserver's decoder sees them.
 
+mod json_error;
 pub mod kinds;
 
 use std::{fmt::Write, sync::LazyLock};
@@ -10,6 +11,7 @@ use longboat_types::{Field, Shape, TypeDef, go::GoType, type_def, type_of_kind};
 use regex::Regex;
 use serde_json::{Map, Value};
 
+pub use self::json_error::json_error;
 use crate::{clock, kinds::Resource};
 
 /// The type of the schemas in a CustomResourceDefinition.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Origin, Resource};
 use crate::{
-    Autoscaler, Batch, Budget, Claim, Config, ControllerRevision, Definition, Devices, EndpointSlice,
+    Autoscaler, Batch, Budget, Claim, Class, Config, ControllerRevision, Definition, Devices, EndpointSlice,
     Endpoints, Event, Ingress, Lease, Namespace, NetworkPolicy, Node, Plain, Pod, PodTemplate, Rbac,
     ReplicationController, ResourceQuota, Service, ServiceAccount, Strategy, Volume, WebhookConfiguration,
     Workload,
@@ -137,7 +137,7 @@ pub static TABLE: &[BuiltIn] = rows! {
         NS, ["status"], All, None, NOGEN, Autoscaler::V1;
     "batch" "v1" "cronjobs" "cronjob" "CronJob" ["cj"], ["all"], NS, ["status"], All, None, GEN, Batch::CronJob;
     "batch" "v1" "jobs" "job" "Job" [], ["all"], NS, ["status"], All, None, GEN, Batch::Job;
-    "networking.k8s.io" "v1" "ingressclasses" "ingressclass" "IngressClass" [], [], CLUSTER, [], All, None, GEN, Plain;
+    "networking.k8s.io" "v1" "ingressclasses" "ingressclass" "IngressClass" [], [], CLUSTER, [], All, None, GEN, Class::Ingress;
     "networking.k8s.io" "v1" "ingresses" "ingress" "Ingress" ["ing"], [], NS, ["status"], All, None, GEN, Ingress;
     "networking.k8s.io" "v1" "networkpolicies" "networkpolicy" "NetworkPolicy" ["netpol"], [], NS, [], All, None, GEN, NetworkPolicy;
     "policy" "v1" "poddisruptionbudgets" "poddisruptionbudget" "PodDisruptionBudget" ["pdb"], [], NS, ["status"], All,
@@ -147,14 +147,14 @@ pub static TABLE: &[BuiltIn] = rows! {
     "rbac.authorization.k8s.io" "v1" "clusterroles" "clusterrole" "ClusterRole" [], [], CLUSTER, [], All, None, NOGEN, Rbac::ClusterRole;
     "rbac.authorization.k8s.io" "v1" "rolebindings" "rolebinding" "RoleBinding" [], [], NS, [], All, None, NOGEN, Rbac::RoleBinding;
     "rbac.authorization.k8s.io" "v1" "roles" "role" "Role" [], [], NS, [], All, None, NOGEN, Rbac::Role;
-    "storage.k8s.io" "v1" "storageclasses" "storageclass" "StorageClass" ["sc"], [], CLUSTER, [], All, None, NOGEN, Plain;
+    "storage.k8s.io" "v1" "storageclasses" "storageclass" "StorageClass" ["sc"], [], CLUSTER, [], All, None, NOGEN, Class::Storage;
     "admissionregistration.k8s.io" "v1" "mutatingwebhookconfigurations" "mutatingwebhookconfiguration"
         "MutatingWebhookConfiguration" [], ["api-extensions"], CLUSTER, [], All, None, GEN, WebhookConfiguration;
     "admissionregistration.k8s.io" "v1" "validatingwebhookconfigurations" "validatingwebhookconfiguration"
         "ValidatingWebhookConfiguration" [], ["api-extensions"], CLUSTER, [], All, None, GEN, WebhookConfiguration;
     "apiextensions.k8s.io" "v1" "customresourcedefinitions" "customresourcedefinition" "CustomResourceDefinition"
         ["crd", "crds"], ["api-extensions"], CLUSTER, ["status"], All, None, GEN, Definition;
-    "scheduling.k8s.io" "v1" "priorityclasses" "priorityclass" "PriorityClass" ["pc"], [], CLUSTER, [], All, None, GEN, Plain;
+    "scheduling.k8s.io" "v1" "priorityclasses" "priorityclass" "PriorityClass" ["pc"], [], CLUSTER, [], All, None, GEN, Class::Priority;
     "coordination.k8s.io" "v1" "leases" "lease" "Lease" [], [], NS, [], All, None, NOGEN, Lease;
     "discovery.k8s.io" "v1" "endpointslices" "endpointslice" "EndpointSlice" [], [], NS, [], All, None, GEN, EndpointSlice;
     "resource.k8s.io" "v1" "deviceclasses" "deviceclass" "DeviceClass" [], [], CLUSTER, [], All, None, GEN, Devices::Class;

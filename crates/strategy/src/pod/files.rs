@@ -51,7 +51,7 @@ pub(super) fn not_reserved(path: &Field<'_>) {
 }
 
 /// Refuses a path that contains `..`.
-pub(super) fn forbid_parent_path(path: &Field<'_>) {
+pub(crate) fn forbid_parent_path(path: &Field<'_>) {
     if path.as_text().split('/').any(|part| part == "..") {
         path.invalid("must not contain '..'");
     }

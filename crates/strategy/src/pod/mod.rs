@@ -17,7 +17,13 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use self::validate::validate;
-pub(super) use self::validate::{validate_spec, warnings};
+pub(super) use self::{
+    files::forbid_parent_path,
+    placement::node_selector,
+    resources::container_resource,
+    validate::{validate_spec, warnings},
+    volumes::source as volume_source,
+};
 use super::{Strategy, checks, defaults::fill, quantity::Quantity, update::put};
 use crate::Field;
 

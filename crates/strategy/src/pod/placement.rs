@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{security, spreading};
 use crate::{
     Field,
-    checks::{NOT_AN_IP, ip, qualified, requirement, requirement_key, selector, unique},
+    checks::{NOT_AN_IP, ip, label_value, qualified, requirement, requirement_key, selector, unique},
     names::{self, NameRule},
 };
 
@@ -96,11 +96,7 @@ const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 fn affinity(affinity: &Field<'_>) {
     let node = affinity.at("nodeAffinity");
     if node[REQUIRED].is_object() {
-        let required = node.at(REQUIRED);
-        if required.list("nodeSelectorTerms").is_empty() {
-            required.at("nodeSelectorTerms").required("must have at least one node selector term");
-        }
-        required.items("nodeSelectorTerms").for_each(|term| node_term(&term));
+        node_selector(&node.at(REQUIRED));
     }
     for preferred in node.items(PREFERRED) {
         weight(&preferred);
@@ -115,6 +111,14 @@ fn affinity(affinity: &Field<'_>) {
     }
 }
 
+/// Validates a selector of nodes.
+pub(crate) fn node_selector(selector: &Field<'_>) {
+    if selector.list("nodeSelectorTerms").is_empty() {
+        selector.at("nodeSelectorTerms").required("must have at least one node selector term");
+    }
+    selector.items("nodeSelectorTerms").for_each(|term| node_term(&term));
+}
+
 fn weight(preferred: &Field<'_>) {
     let weight = preferred["weight"].as_i64().unwrap_or(0);
     if !(1..=100).contains(&weight) {
@@ -124,6 +128,7 @@ fn weight(preferred: &Field<'_>) {
 
 fn node_term(term: &Field<'_>) {
     for expression in term.items("matchExpressions") {
+        expression.items("values").for_each(|value| label_value(&value));
         if !matches!(expression.text("operator"), "Gt" | "Lt") {
             requirement(&expression);
             continue;

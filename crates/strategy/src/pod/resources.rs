@@ -115,7 +115,8 @@ fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-fn container_resource(amount: &Field<'_>, name: &str) {
+/// Refuses a name that is not the name of a resource of containers.
+pub(crate) fn container_resource(amount: &Field<'_>, name: &str) {
     let is_standard = matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with(HUGE_PAGES);
     let problem = names::qualified_name_problem(name);
     let is_qualified = problem.is_none();

@@ -8,7 +8,13 @@ use super::{
     files::{self, forbid_parent_path, mode, not_reserved},
     mounts::Volumes,
 };
-use crate::{Field, checks::first_of, names::NameRule, quantity::Quantity, storage};
+use crate::{
+    Field,
+    checks::{driver_name, first_of},
+    names::NameRule,
+    quantity::Quantity,
+    storage,
+};
 
 const HOST_PATHS: [&str; 8] =
     ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
@@ -69,13 +75,13 @@ pub(super) fn validate<'v>(spec: &Field<'v>) -> Volumes<'v> {
     valid
 }
 
-fn source(kind: &str, source: &Field<'_>) {
+/// Validates the source of a volume.
+pub(crate) fn source(kind: &str, source: &Field<'_>) {
     let required = match kind {
         "configMap" => "name",
         "secret" => "secretName",
         "persistentVolumeClaim" => "claimName",
         "hostPath" => "path",
-        "csi" => "driver",
         _ => "",
     };
     if !required.is_empty() {
@@ -108,16 +114,13 @@ fn source(kind: &str, source: &Field<'_>) {
         }
         "nfs" => {
             source.at("server").not_empty("");
-            let directory = source.at("path");
+            let directory = source.text_at("path");
             directory.not_empty("");
-            if !directory.as_text().is_empty() && !directory.as_text().starts_with('/') {
+            if !directory.as_text().starts_with('/') {
                 directory.invalid("must be an absolute path");
             }
         }
-        "csi" => {
-            let driver = Value::from(source.text("driver").to_lowercase());
-            source.at("driver").with(&driver).name(NameRule::Subdomain);
-        }
+        "csi" => driver_name(&source.text_at("driver")),
         _ => {}
     }
 }

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 use crate::private;
 
-pub(crate) use read::{LogError, open};
+pub(crate) use read::open;
 
 /// The size at which a file is rotated. The kubelet's default is also 10 MiB, but with five files; here there are two, so
 /// each rotation drops the older one.
@@ -337,7 +337,11 @@ mod tests {
     }
 
     async fn read(log: &ContainerLog, options: LogOptions) -> String {
-        let chunks: Vec<Bytes> = open(log, &options).unwrap().try_collect().await.unwrap();
+        read_instance(log, 0, &options).await
+    }
+
+    async fn read_instance(log: &ContainerLog, instance: u32, options: &LogOptions) -> String {
+        let chunks: Vec<Bytes> = open(log, instance, options).unwrap().try_collect().await.unwrap();
         String::from_utf8(chunks.concat()).unwrap()
     }
 
@@ -449,7 +453,7 @@ mod tests {
         let mut lines = writer.lines(Stream::Stdout);
         lines.write(b"before\n");
         let options = LogOptions { follow: true, ..LogOptions::default() };
-        let stream = open(&log, &options).unwrap();
+        let stream = open(&log, 0, &options).unwrap();
         let reading = tokio::spawn(stream.try_collect::<Vec<Bytes>>());
         for number in 0..20 {
             tokio::time::sleep(std::time::Duration::from_millis(2)).await;
@@ -469,9 +473,9 @@ mod tests {
             writer.lines(Stream::Stdout).write(format!("instance {instance}\n").as_bytes());
             writer.close();
         }
-        assert_eq!(read(&log, LogOptions { previous: true, ..LogOptions::default() }).await, "instance 1\n");
-        assert_eq!(read(&log, LogOptions::default()).await, "instance 2\n");
-        let (_dir, fresh) = self::log(ROTATE_AT);
-        assert!(open(&fresh, &LogOptions::default()).is_err());
+        let options = LogOptions::default();
+        assert_eq!(read_instance(&log, 1, &options).await, "instance 1\n");
+        assert_eq!(read_instance(&log, 2, &options).await, "instance 2\n");
+        assert!(open(&log, 0, &options).is_err());
     }
 }

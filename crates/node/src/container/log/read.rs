@@ -17,34 +17,20 @@ use crate::private;
 /// The bytes to read at once, which is also about the memory that one reader needs.
 const CHUNK: usize = 16 * 1024;
 
-/// Why there is no log.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum LogError {
-    #[error("the container has not started yet")]
-    NotStarted,
-    #[error("previous terminated container not found")]
-    NoPrevious,
-    #[error("cannot read the log")]
-    Io(#[from] io::Error),
-}
-
-/// Opens the log of the current or last instance, or of the previous instance.
-pub(crate) fn open(log: &ContainerLog, options: &LogOptions) -> Result<LogStream, LogError> {
+/// Opens the log of an instance of the container, which the restart count identifies.
+pub(crate) fn open(log: &ContainerLog, instance: u32, options: &LogOptions) -> io::Result<LogStream> {
     let shared = &log.0;
     let changes = shared.changed.subscribe();
     // The lock prevents a rotation between opening the two files.
     let state = shared.state.lock();
-    let running = state.instance.ok_or(LogError::NotStarted)?;
-    let instance =
-        if options.previous { running.checked_sub(1).ok_or(LogError::NoPrevious)? } else { running };
     let mut files = VecDeque::new();
     for path in [rotated(&shared.dir, instance), current(&shared.dir, instance)] {
         files.extend(private::if_found(File::open(path))?);
     }
     let rotations = state.rotations;
     drop(state);
-    if files.is_empty() && options.previous {
-        return Err(LogError::NoPrevious);
+    if files.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "the log of this instance is gone"));
     }
 
     let skip = match options.tail_lines {
@@ -67,7 +53,7 @@ pub(crate) fn open(log: &ContainerLog, options: &LogOptions) -> Result<LogStream
         timestamps: options.timestamps,
         line_start: true,
         remaining: options.limit_bytes,
-        follow: options.follow && !options.previous,
+        follow: options.follow,
         changes,
     };
     Ok(stream::unfold(reader, |mut reader| async move {

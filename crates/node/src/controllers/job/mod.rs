@@ -3,6 +3,7 @@
 //! Kubernetes: pkg/controller/job. The names of pods are derived from the job and a number. So if a job is reconciled twice
 //! before the watch catches up, it does not get its pods twice.
 
+mod end;
 mod plan;
 
 use std::time::Duration;
@@ -14,12 +15,12 @@ use kube::api::DeleteParams;
 use kube::{Api, Client, ResourceExt};
 
 use super::owners::{controlled_by, owner_key};
-use super::pods::is_active;
 use super::queue::{self, Again, Key, Reconcile, triggers};
 use super::setup::Setup;
 use super::writes::{api_beside, create_pod, delete_pod, merge_status, tolerate, with_nulls};
 use crate::cache::Cache;
 use crate::events::{Recorder, Severity};
+use end::holds;
 use plan::{MAX_POD_CREATIONS, plan, pod_of, until};
 
 struct Jobs {
@@ -53,9 +54,10 @@ impl Reconcile<Job> for Jobs {
             let pod = pod_of(job, *number);
             tolerate(create_pod(&self.client, &self.recorder, job, &pod).await, &[409])?;
         }
-        if plan.stop {
-            for pod in pods.iter().filter(|pod| is_active(pod)) {
-                delete_pod(&self.client, pod).await?;
+        for pod in &plan.delete {
+            if delete_pod(&self.client, pod).await? {
+                let message = format!("Deleted pod: {}", pod.name_any());
+                self.recorder.publish(job, Severity::Normal, "SuccessfulDelete", message);
             }
         }
         self.write(job, &plan.status).await?;
@@ -74,14 +76,26 @@ impl Jobs {
             return Ok(());
         }
         if let Some(end) = finished(status) {
-            let (severity, reason, message) = if end.type_ == "Complete" {
-                (Severity::Normal, "Completed", "Job completed".to_owned())
-            } else if end.reason.as_deref() == Some("DeadlineExceeded") {
-                (Severity::Warning, "DeadlineExceeded", end.message.clone().unwrap_or_default())
-            } else {
-                (Severity::Warning, "BackoffLimitExceeded", end.message.clone().unwrap_or_default())
+            let reason = end.reason.unwrap_or_default();
+            let (severity, reason, message) = match reason.as_str() {
+                "CompletionsReached" => (Severity::Normal, "Completed", "Job completed".to_owned()),
+                "DeadlineExceeded" => {
+                    (Severity::Warning, "DeadlineExceeded", end.message.unwrap_or_default())
+                }
+                _ => (Severity::Warning, "BackoffLimitExceeded", end.message.unwrap_or_default()),
             };
             self.recorder.publish(job, severity, reason, message);
+        }
+        let suspended = [job.status.as_ref(), Some(status)]
+            .map(|status| status.is_some_and(|status| holds(status, "Suspended")));
+        match suspended {
+            [false, true] => {
+                self.recorder.publish(job, Severity::Normal, "Suspended", "Job suspended".to_owned());
+            }
+            [true, false] => {
+                self.recorder.publish(job, Severity::Normal, "Resumed", "Job resumed".to_owned());
+            }
+            _ => {}
         }
         Ok(())
     }

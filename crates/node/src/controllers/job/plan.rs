@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
-use k8s_openapi::api::core::v1::{EnvVar, Pod};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::api::core::v1::{ContainerStatus, EnvVar, Pod};
 use kube::ResourceExt;
 use longboat_key::names::GENERATED_ALPHABET;
 use sha2::{Digest, Sha256};
 
+use super::end::{decided, failure, holds, success};
 use crate::controllers::owners::control_by;
-use crate::controllers::pods::{from_template, is_active, ready_since};
+use crate::controllers::pods::{from_template, has_ended, is_active, ready_since};
+use crate::controllers::replicaset::removal_rank;
 use crate::controllers::writes::now;
 
 /// The wait before a failed pod is replaced. It doubles with each failure.
@@ -29,8 +30,8 @@ const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 pub(super) struct Plan {
     /// The numbers of the pods to create.
     pub(super) create: Vec<Number>,
-    /// Whether to delete the running pods.
-    pub(super) stop: bool,
+    /// The pods to delete.
+    pub(super) delete: Vec<Arc<Pod>>,
     pub(super) status: JobStatus,
     /// The time until the next reconcile.
     pub(super) again: Option<Duration>,
@@ -78,136 +79,152 @@ fn index_of(pod: &Pod) -> Option<i32> {
 pub(super) fn plan(job: &Job, pods: &[Arc<Pod>], at: Timestamp) -> Plan {
     let spec = job.spec.clone().unwrap_or_default();
     let before = job.status.clone().unwrap_or_default();
-    let count = |wanted: &dyn Fn(&Pod) -> bool| pods.iter().filter(|pod| wanted(pod)).count();
-    let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
-    let is_indexed = spec.completion_mode.as_deref() == Some("Indexed");
-    let done: BTreeSet<i32> =
-        pods.iter().filter(|pod| phase(pod) == "Succeeded").filter_map(|pod| index_of(pod)).collect();
-    // Deleted pods still count.
-    let succeeded = if is_indexed { done.len() } else { count(&|pod| phase(pod) == "Succeeded") };
-    let succeeded = number(succeeded).max(before.succeeded.unwrap_or(0));
-    let failed_pods = count(&|pod| phase(pod) == "Failed");
-    let failed = number(failed_pods).max(before.failed.unwrap_or(0));
-    let active = count(&is_active);
+    let is_suspended = spec.suspend == Some(true);
+    let mut active: Vec<Arc<Pod>> = pods.iter().filter(|pod| is_active(pod)).cloned().collect();
+    let terminating = pods.iter().filter(|pod| !has_ended(pod) && !is_active(pod)).count();
+    let done = completed_indexes(&spec, &before, pods);
+    let count = |wanted: &str| number(pods.iter().filter(|pod| phase(pod) == wanted).count());
+    let succeeded = match &done {
+        Some(done) => number(done.len()),
+        // Deleted pods still count.
+        None => count("Succeeded").max(before.succeeded.unwrap_or(0)),
+    };
+    let failed = count("Failed").max(before.failed.unwrap_or(0));
+    let is_resumed = holds(&before, "Suspended") && !is_suspended;
+    let started = before.start_time.clone().filter(|_| !is_resumed);
     let mut status = JobStatus {
-        active: Some(number(active)).filter(|active| *active > 0),
-        ready: Some(number(count(&|pod| is_active(pod) && ready_since(pod).is_some()))),
-        succeeded: Some(succeeded).filter(|succeeded| *succeeded > 0),
-        failed: Some(failed).filter(|failed| *failed > 0),
-        terminating: Some(number(count(&|pod| pod.metadata.deletion_timestamp.is_some()))),
-        completed_indexes: is_indexed.then(|| ranges(&done)).filter(|text| !text.is_empty()),
-        start_time: before.start_time.clone().or_else(|| Some(now())),
+        completed_indexes: done.as_ref().map(ranges).filter(|text| !text.is_empty()),
+        start_time: started.or_else(|| (!is_suspended).then(now)),
         conditions: before.conditions.clone(),
         ..JobStatus::default()
     };
-    if spec.suspend == Some(true) {
-        status.start_time = None;
-        let message = "Job suspended";
-        set(&mut status, "Suspended", "True", "JobSuspended", message);
-        return Plan { stop: true, status, ..Plan::default() };
-    }
-    if status.conditions.iter().flatten().any(|c| c.type_ == "Suspended" && c.status == "True") {
-        set(&mut status, "Suspended", "False", "JobResumed", "Job resumed");
-        status.start_time = Some(now());
-    }
-
-    let over = match spec.completions {
-        Some(completions) => succeeded >= completions,
-        // Without `completions`, the pods share a work queue: the job is complete when one has succeeded and none is active.
-        None => succeeded > 0 && active == 0,
-    };
-    if over {
-        let message = "Reached expected number of succeeded pods";
-        set(&mut status, "SuccessCriteriaMet", "True", "CompletionsReached", message);
-        set(&mut status, "Complete", "True", "CompletionsReached", message);
-        status.completion_time = Some(now());
-        return Plan { stop: true, status, ..Plan::default() };
-    }
-    let restarts: i32 = pods.iter().filter(|pod| is_active(pod)).map(|pod| restarts(pod)).sum();
-    let deadline = spec.active_deadline_seconds.zip(status.start_time.clone());
+    let deadline = spec.active_deadline_seconds.filter(|_| !is_suspended).zip(status.start_time.clone());
     let left = deadline.map(|(seconds, since)| until(since.0, seconds, at));
-    let failure = if failed.saturating_add(restarts) > spec.backoff_limit.unwrap_or(6) {
-        Some(("BackoffLimitExceeded", "Job has reached the specified backoff limit"))
-    } else if left == Some(None) {
-        Some(("DeadlineExceeded", "Job was active longer than specified deadline"))
+    let end = decided(&status)
+        .or_else(|| failure(&spec, pods, failed, left == Some(None)))
+        .or_else(|| success(&spec, succeeded, active.len()));
+    let mut plan = Plan::default();
+    let mut counted = failed;
+    if let Some(end) = &end {
+        let is_new = set(&mut status, end.target, "True", &end.reason, &end.message);
+        if is_new && end.condition == "Failed" {
+            // What still runs counts as failed.
+            counted += number(active.len());
+        }
+        plan.delete = std::mem::take(&mut active);
+        if terminating + plan.delete.len() == 0 {
+            set(&mut status, end.condition, "True", &end.reason, &end.message);
+            status.completion_time = (end.condition == "Complete").then(now);
+        }
+    } else if is_suspended {
+        set(&mut status, "Suspended", "True", "JobSuspended", "Job suspended");
+        plan.delete = std::mem::take(&mut active);
     } else {
-        None
-    };
-    if let Some((reason, message)) = failure {
-        set(&mut status, "FailureTarget", "True", reason, message);
-        set(&mut status, "Failed", "True", reason, message);
-        status.active = None;
-        return Plan { stop: true, status, ..Plan::default() };
+        if is_resumed {
+            set(&mut status, "Suspended", "False", "JobResumed", "Job resumed");
+        }
+        let wanted = wanted(&spec, succeeded, active.len());
+        active.sort_by_cached_key(|pod| removal_rank(pod));
+        plan.delete = active.drain(..active.len().saturating_sub(wanted)).collect();
+        let wait = backoff(pods, at);
+        // As in Kubernetes, one reconcile either deletes or creates.
+        if plan.delete.is_empty() && wait.is_none() {
+            let replaced =
+                if spec.pod_replacement_policy.as_deref() == Some("Failed") { terminating } else { 0 };
+            let more = wanted.saturating_sub(active.len() + replaced);
+            plan.create = missing(&spec, job, pods, done.as_ref(), more);
+        }
+        plan.again = wait.into_iter().chain(left.flatten()).min();
     }
-
-    let wait = backoff(pods, failed_pods, at);
-    let create =
-        if wait.is_some() { Vec::new() } else { missing(&spec, job, pods, &done, succeeded, active) };
-    let again = wait.into_iter().chain(left.flatten()).min();
-    Plan { create, status, again, stop: false }
+    let ready = active.iter().filter(|pod| ready_since(pod).is_some()).count();
+    let positive = |count: i32| Some(count).filter(|count| *count > 0);
+    plan.status = JobStatus {
+        active: positive(number(active.len())),
+        ready: Some(number(ready)),
+        succeeded: positive(succeeded),
+        failed: positive(counted),
+        terminating: Some(number(terminating + plan.delete.len())),
+        ..status
+    };
+    plan
 }
 
-/// Returns the numbers of the pods to create.
+fn number(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// Returns the indexes of an indexed job for which a pod has succeeded, including pods that are deleted by now.
+fn completed_indexes(spec: &JobSpec, before: &JobStatus, pods: &[Arc<Pod>]) -> Option<BTreeSet<i32>> {
+    if spec.completion_mode.as_deref() != Some("Indexed") {
+        return None;
+    }
+    let known = before.completed_indexes.as_deref().unwrap_or_default().split(',').filter_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.parse::<i32>().ok()?..=last.parse().ok()?)
+    });
+    let new = pods.iter().filter(|pod| phase(pod) == "Succeeded").filter_map(|pod| index_of(pod));
+    let completions = spec.completions.unwrap_or(0);
+    Some(known.flatten().chain(new).filter(|index| *index < completions).collect())
+}
+
+/// Returns how many pods should run.
+fn wanted(spec: &JobSpec, succeeded: i32, active: usize) -> usize {
+    let parallelism = spec.parallelism.unwrap_or(1);
+    let wanted = match spec.completions {
+        Some(completions) => parallelism.min(completions - succeeded),
+        // One of them has succeeded, which means that the work queue is empty: the others finish.
+        None if succeeded > 0 => return active,
+        None => parallelism,
+    };
+    usize::try_from(wanted).unwrap_or(0)
+}
+
+/// Returns the numbers of `wanted` pods to create.
 fn missing(
     spec: &JobSpec,
     job: &Job,
     pods: &[Arc<Pod>],
-    done: &BTreeSet<i32>,
-    succeeded: i32,
-    active: usize,
+    done: Option<&BTreeSet<i32>>,
+    wanted: usize,
 ) -> Vec<Number> {
-    let parallelism = spec.parallelism.unwrap_or(1).max(0);
-    let left = match spec.completions {
-        Some(completions) => completions - succeeded,
-        // No new pods once one of them has succeeded, which means that the work queue is empty.
-        None if succeeded > 0 => 0,
-        None => parallelism,
-    };
-    let wanted = usize::try_from(parallelism.min(left)).unwrap_or(0).saturating_sub(active);
     let names: BTreeSet<String> = pods.iter().map(|pod| pod.name_any()).collect();
-    let free = |index: Option<i32>| {
-        // There is one more number than pods, so one is free.
-        (0..=pods.len())
-            .map(move |attempt| Number { index, attempt })
-            .find(|number| !names.contains(&number.name(job)))
-    };
-    if spec.completion_mode.as_deref() == Some("Indexed") {
+    let free = |number: &Number| !names.contains(&number.name(job));
+    if let Some(done) = done {
         let taken: BTreeSet<i32> =
             pods.iter().filter(|pod| is_active(pod)).filter_map(|pod| index_of(pod)).collect();
         let open = (0..spec.completions.unwrap_or(0))
             .filter(|index| !done.contains(index) && !taken.contains(index));
-        return open.take(wanted).filter_map(|index| free(Some(index))).collect();
+        // There is one more number than pods, so one is free.
+        let first = |index| (0..=pods.len()).map(|attempt| Number { index: Some(index), attempt }).find(free);
+        return open.take(wanted).filter_map(first).collect();
     }
-    let mut numbers = Vec::with_capacity(wanted.min(MAX_POD_CREATIONS));
-    let mut attempt = 0;
-    while numbers.len() < wanted.min(MAX_POD_CREATIONS + 1) {
-        let number = Number { index: None, attempt };
-        if !names.contains(&number.name(job)) {
-            numbers.push(number);
-        }
-        attempt += 1;
-    }
-    numbers
+    let numbers = (0..).map(|attempt| Number { index: None, attempt }).filter(free);
+    numbers.take(wanted.min(MAX_POD_CREATIONS + 1)).collect()
 }
 
-/// Returns how long to wait after failures.
-fn backoff(pods: &[Arc<Pod>], failed: usize, at: Timestamp) -> Option<Duration> {
-    let ended = pods.iter().filter(|pod| phase(pod) == "Failed").filter_map(|pod| ended_at(pod)).max()?;
-    let doublings = u32::try_from(failed.saturating_sub(1)).unwrap_or(u32::MAX).min(10);
+/// Returns how long to wait after the failures since the last success.
+fn backoff(pods: &[Arc<Pod>], at: Timestamp) -> Option<Duration> {
+    let ends = |wanted: &str| -> Vec<Timestamp> {
+        pods.iter().filter(|pod| phase(pod) == wanted).filter_map(|pod| ended_at(pod)).collect()
+    };
+    let success = ends("Succeeded").into_iter().max();
+    let failures: Vec<_> =
+        ends("Failed").into_iter().filter(|end| success.is_none_or(|at| *end > at)).collect();
+    let doublings = u32::try_from(failures.len().saturating_sub(1)).unwrap_or(u32::MAX).min(10);
     let wait = (FIRST_WAIT * 2_u32.pow(doublings)).min(MAX_BACKOFF);
-    until(ended, i64::try_from(wait.as_secs()).unwrap_or(0), at)
+    until(failures.into_iter().max()?, i64::try_from(wait.as_secs()).unwrap_or(0), at)
 }
 
+/// Returns when the last container of a pod ended. A pod whose containers did not all run ended when it stopped being ready.
 fn ended_at(pod: &Pod) -> Option<Timestamp> {
-    let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
-    let ends =
-        statuses.iter().filter_map(|status| status.state.as_ref()?.terminated.as_ref()?.finished_at.clone());
-    ends.map(|Time(at)| at).max()
-}
-
-fn restarts(pod: &Pod) -> i32 {
-    let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
-    statuses.into_iter().flatten().map(|status| status.restart_count).sum()
+    let status = pod.status.as_ref()?;
+    let end =
+        |status: &ContainerStatus| Some(status.state.as_ref()?.terminated.as_ref()?.finished_at.as_ref()?.0);
+    let ends: Option<Vec<_>> = status.container_statuses.iter().flatten().map(end).collect();
+    ends.and_then(|ends| ends.into_iter().max()).or_else(|| {
+        let unready = status.conditions.iter().flatten().find(|c| c.type_ == "Ready" && c.status == "False");
+        Some(unready?.last_transition_time.as_ref()?.0)
+    })
 }
 
 /// Formats completed indexes as `0-2,5`.
@@ -225,10 +242,11 @@ fn ranges(indexes: &BTreeSet<i32>) -> String {
     ranges.into_iter().map(text).collect::<Vec<_>>().join(",")
 }
 
-fn set(status: &mut JobStatus, type_: &str, value: &str, reason: &str, message: &str) {
+/// Sets a condition. Returns `false` if it has this value already.
+fn set(status: &mut JobStatus, type_: &str, value: &str, reason: &str, message: &str) -> bool {
     let conditions = status.conditions.get_or_insert_default();
     if conditions.iter().any(|c| c.type_ == type_ && c.status == value) {
-        return;
+        return false;
     }
     conditions.retain(|condition| condition.type_ != type_);
     conditions.push(JobCondition {
@@ -239,6 +257,7 @@ fn set(status: &mut JobStatus, type_: &str, value: &str, reason: &str, message: 
         last_probe_time: Some(now()),
         last_transition_time: Some(now()),
     });
+    true
 }
 
 pub(super) fn pod_of(job: &Job, number: Number) -> Pod {
@@ -248,6 +267,7 @@ pub(super) fn pod_of(job: &Job, number: Number) -> Pod {
         pod.labels_mut().insert(INDEX.to_owned(), index.to_string());
         pod.annotations_mut().insert(INDEX.to_owned(), index.to_string());
         let spec = pod.spec.get_or_insert_default();
+        spec.hostname = Some(format!("{}-{index}", job.name_any()));
         let containers = spec.init_containers.iter_mut().flatten().chain(&mut spec.containers);
         for container in containers {
             let env = container.env.get_or_insert_default();
@@ -319,7 +339,7 @@ mod tests {
         assert!(waiting.create.is_empty() && waiting.again.unwrap() > Duration::from_secs(7));
         assert_eq!(plan(&job, std::slice::from_ref(&failed), later()).create.len(), 1);
         let over = plan(&job, &[failed, pod("b", "Failed", None)], later());
-        assert!(has(&over, "Failed") && over.stop);
+        assert!(has(&over, "Failed") && over.create.is_empty());
     }
 
     #[test]
@@ -336,13 +356,141 @@ mod tests {
         assert_eq!(ranges(&[0, 1, 2, 5, 7, 8].into()), "0-2,5,7-8");
     }
 
+    fn counts(plan: &Plan) -> [Option<i32>; 4] {
+        let status = &plan.status;
+        [status.active, status.ready, status.failed, status.terminating]
+    }
+
     #[test]
-    fn a_suspended_job_runs_nothing_and_a_late_one_fails() {
-        let suspended = job(json!({"completions": 1, "parallelism": 1, "suspend": true}));
-        let planned = plan(&suspended, &[pod("a", "Running", None)], later());
-        assert!(planned.stop && planned.create.is_empty() && has(&planned, "Suspended"));
-        let mut late = job(json!({"completions": 1, "parallelism": 1, "activeDeadlineSeconds": 60}));
-        late.status = Some(serde_json::from_value(json!({"startTime": "2026-01-01T00:00:00Z"})).unwrap());
-        assert!(has(&plan(&late, &[], later()), "Failed"));
+    fn a_suspended_job_runs_nothing_and_starts_anew() {
+        let mut suspended =
+            job(json!({"completions": 1, "parallelism": 1, "suspend": true, "activeDeadlineSeconds": 60}));
+        suspended.status =
+            Some(serde_json::from_value(json!({"startTime": "2026-01-01T00:00:00Z"})).unwrap());
+        let running = ready("a");
+        let planned = plan(&suspended, std::slice::from_ref(&running), later());
+        assert_eq!((planned.delete.as_slice(), planned.create.len()), (&[running][..], 0));
+        assert_eq!(counts(&planned), [None, Some(0), None, Some(1)]);
+        assert!(has(&planned, "Suspended"));
+        let mut resumed = job(json!({"completions": 1, "parallelism": 1, "activeDeadlineSeconds": 60}));
+        resumed.status = Some(planned.status);
+        let planned = plan(&resumed, &[], Timestamp::now());
+        assert!(!has(&planned, "Suspended") && !has(&planned, "FailureTarget"));
+        assert_eq!(planned.create.len(), 1);
+    }
+
+    fn ready(name: &str) -> Arc<Pod> {
+        let mut running = Arc::unwrap_or_clone(pod(name, "Running", None));
+        let conditions = json!([{"type": "Ready", "status": "True"}]);
+        running.status.as_mut().unwrap().conditions = Some(serde_json::from_value(conditions).unwrap());
+        Arc::new(running)
+    }
+
+    fn deleted(pod: &Arc<Pod>) -> Arc<Pod> {
+        let mut pod = Arc::unwrap_or_clone(Arc::clone(pod));
+        pod.metadata.deletion_timestamp = Some(now());
+        Arc::new(pod)
+    }
+
+    #[test]
+    fn a_late_job_fails_when_its_last_pod_has_ended() {
+        let mut late = job(json!({"completions": 3, "parallelism": 2, "activeDeadlineSeconds": 60}));
+        late.status = Some(
+            serde_json::from_value(
+                json!({"startTime": "2026-01-01T00:00:00Z", "active": 2, "ready": 1, "failed": 1}),
+            )
+            .unwrap(),
+        );
+        let pods = [ready("a"), pod("b", "Pending", None), pod("c", "Failed", None)];
+        let first = plan(&late, &pods, later());
+        assert_eq!(first.delete, pods[..2]);
+        assert_eq!(counts(&first), [None, Some(0), Some(3), Some(2)]);
+        assert!(has(&first, "FailureTarget") && !has(&first, "Failed"));
+        late.status = Some(first.status.clone());
+        // While the cache does not show the deletion, nothing is counted again.
+        assert_eq!(counts(&plan(&late, &pods, later())), counts(&first));
+        let second = plan(&late, &[deleted(&pods[0]), pods[2].clone()], later());
+        assert!(!has(&second, "Failed"));
+        late.status = Some(second.status);
+        let last = plan(&late, &pods[2..], later());
+        assert_eq!(counts(&last), [None, Some(0), Some(3), Some(0)]);
+        let end = last.status.conditions.unwrap().into_iter().find(|c| c.type_ == "Failed").unwrap();
+        assert_eq!(end.reason.as_deref(), Some("DeadlineExceeded"));
+        assert_eq!(last.status.completion_time, None);
+    }
+
+    #[test]
+    fn what_still_runs_is_deleted_before_a_job_is_complete() {
+        let mut job = job(json!({"completions": 1, "parallelism": 2}));
+        let pods = [pod("a", "Succeeded", None), ready("b")];
+        let first = plan(&job, &pods, later());
+        assert_eq!((first.delete.as_slice(), counts(&first)), (&pods[1..], [None, Some(0), None, Some(1)]));
+        assert!(has(&first, "SuccessCriteriaMet") && !has(&first, "Complete"));
+        job.status = Some(first.status);
+        let last = plan(&job, &pods[..1], later());
+        assert!(has(&last, "Complete") && last.status.completion_time.is_some());
+    }
+
+    #[test]
+    fn only_restarts_of_pods_that_restart_on_failure_count_as_failures() {
+        let restarted = |policy: &str, limit: i32, restarts: i32| {
+            let mut job = job(json!({"completions": 1, "backoffLimit": limit}));
+            let template = &mut job.spec.as_mut().unwrap().template;
+            template.spec.as_mut().unwrap().restart_policy = Some(policy.to_owned());
+            let mut pod = Arc::unwrap_or_clone(pod("a", "Running", None));
+            let status = pod.status.as_mut().unwrap();
+            status.container_statuses.as_mut().unwrap()[0].restart_count = restarts;
+            status.init_container_statuses = status.container_statuses.take();
+            has(&plan(&job, &[Arc::new(pod)], later()), "FailureTarget")
+        };
+        assert!(restarted("OnFailure", 2, 2) && restarted("OnFailure", 0, 1));
+        assert!(!restarted("OnFailure", 2, 1) && !restarted("OnFailure", 0, 0));
+        assert!(!restarted("Never", 2, 3));
+    }
+
+    #[test]
+    fn failures_before_the_last_success_do_not_make_the_next_pod_wait() {
+        let job = job(json!({"completions": 3, "parallelism": 1}));
+        let at = |name: &str, phase: &str, second: &str| {
+            let mut pod = Arc::unwrap_or_clone(pod(name, phase, None));
+            let status = &mut pod.status.as_mut().unwrap().container_statuses.as_mut().unwrap()[0];
+            let state =
+                json!({"terminated": {"exitCode": 1, "finishedAt": format!("2026-01-01T00:00:{second}Z")}});
+            status.state = serde_json::from_value(state).unwrap();
+            Arc::new(pod)
+        };
+        let pods = [at("a", "Failed", "01"), at("b", "Failed", "02"), at("c", "Succeeded", "03")];
+        let soon: Timestamp = "2026-01-01T00:00:05Z".parse().unwrap();
+        assert_eq!(plan(&job, &pods, soon).create.len(), 1);
+        let pods = [pods.as_slice(), &[at("d", "Failed", "04")]].concat();
+        let waiting = plan(&job, &pods, soon);
+        assert!(waiting.create.is_empty() && waiting.again.unwrap() < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn less_parallelism_deletes_pods_that_are_not_ready_first() {
+        let mut job = job(json!({"completions": 5, "parallelism": 1}));
+        let pods = [ready("a"), pod("b", "Pending", None)];
+        let planned = plan(&job, &pods, later());
+        assert_eq!(
+            (planned.delete.as_slice(), counts(&planned)),
+            (&pods[1..], [Some(1), Some(1), None, Some(1)])
+        );
+        job.spec.as_mut().unwrap().pod_replacement_policy = Some("Failed".to_owned());
+        assert!(plan(&job, &[deleted(&pods[0])], later()).create.is_empty());
+        job.spec.as_mut().unwrap().pod_replacement_policy = None;
+        assert_eq!(plan(&job, &[deleted(&pods[0])], later()).create.len(), 1);
+    }
+
+    #[test]
+    fn an_index_stays_done_when_its_pod_is_deleted() {
+        let mut job = job(json!({"completions": 4, "parallelism": 4, "completionMode": "Indexed"}));
+        job.status =
+            Some(serde_json::from_value(json!({"completedIndexes": "0-1,3", "succeeded": 3})).unwrap());
+        let planned = plan(&job, &[], later());
+        let indexes: Vec<_> = planned.create.iter().map(|number| number.index).collect();
+        assert_eq!(indexes, [Some(2)]);
+        assert_eq!(planned.status.completed_indexes.as_deref(), Some("0-1,3"));
+        assert_eq!(pod_of(&job, planned.create[0]).spec.unwrap().hostname.as_deref(), Some("j-2"));
     }
 }
