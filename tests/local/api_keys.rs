@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::{
     http,
     local_cluster::{LocalCluster, MODEL, example, up},
+    page::Page,
     program::run,
     tools,
     wait::until,
@@ -67,4 +68,48 @@ fn a_service_that_asks_for_keys_answers_only_those_who_have_one() {
     }
     let said = world.running.stderr();
     assert!(!said.contains("sk-"), "{said}");
+}
+
+#[test]
+fn the_key_of_an_engine_is_found_in_its_secret_by_everything_that_sends_requests_for_a_person() {
+    if tools::kubectl().is_none() {
+        return;
+    }
+    let template = "  template: {containers: [{name: main, args: [--api-key, $(KEY)], env: [{name: KEY, valueFrom: \
+                    {secretKeyRef: {name: llm, key: key.txt}}}]}]}\n";
+    let service = fs::read_to_string(example())
+        .unwrap()
+        .replacen("metadata:\n", "metadata:\n  annotations:\n    longboat.dev/serving-proof: report\n", 1)
+        .replacen("  replicas: 1\n", &format!("  replicas: 1\n{template}"), 1);
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "llm"}, "stringData": {"key.txt": KEY},
+    });
+    let folder = tempfile::TempDir::new().unwrap();
+    let file = folder.path().join("guarded.yaml");
+    fs::write(&file, format!("{service}\n---\n{secret}\n")).unwrap();
+    let world = LocalCluster::start(&["--engine", "sim", file.to_str().unwrap()]);
+    assert_eq!(["sk-another-0123456789", KEY].map(|key| status(&world.url, key)), [401, 200]);
+    let said = world.running.stderr();
+    let line = "export KEY=$(kubectl get secret -n default llm -o jsonpath='{.data.key\\.txt}' | base64 -d)";
+    assert!(said.contains(line) && said.contains("-H \"Authorization: Bearer $KEY\""), "{said}");
+    let page = Page::of(&world);
+    let chat = json!({"messages": [{"role": "user", "content": "Hello"}]}).to_string();
+    let answer = page.ask("POST", "/api/chat?service=default/qwen", chat.clone());
+    assert_eq!(answer.status, 200, "{answer:?}");
+    // The proof has no rights of a person.
+    let condition = "jsonpath={.status.conditions[?(@.type=='ServingProven')].message}";
+    until("the proof says why it has no token", || {
+        let message = world.ask(&["get", "llmisvc", "qwen", "-o", condition]);
+        message.starts_with("the engine answered 401 at") && message.contains("serving-proof: off")
+    });
+    let logs = world.ask(&["logs", "deploy/qwen-kserve", "-c", "main"]);
+    assert!(!said.contains(KEY) && !logs.contains(KEY), "{said}\n{logs}");
+    world.ask(&["delete", "secret", "llm"]);
+    let answer = page.ask("POST", "/api/chat?service=default/qwen", chat);
+    assert_eq!(answer.status, 502, "{answer:?}");
+    assert!(answer.body.contains("because the service asks for an API key"), "{answer:?}");
+
+    let prompt = ["--engine", "sim", "--port", "0", "--prompt", "Hello", "--once", file.to_str().unwrap()];
+    let ended = run(up(folder.path()).args(prompt));
+    assert!(ended.status.success(), "{ended:#?}");
 }

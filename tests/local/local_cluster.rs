@@ -114,7 +114,7 @@ impl LocalCluster {
             after(&said, "export KUBECONFIG=").filter(|_| said.contains("Ctrl-C"))
         });
         let url = after(&running.stderr(), " serves at ").unwrap_or_default();
-        Self { running, folder, kubeconfig: kubeconfig.into(), url }
+        Self { running, folder, kubeconfig: kubeconfig.trim_matches('\'').into(), url }
     }
 
     /// Returns the `LONGBOAT_NODE_ID=…` that all processes of the world have in their environment.

@@ -117,7 +117,7 @@ pub mod condition {
     pub const GATEWAY_NOT_TRUSTED: &str = "GatewayNotTrusted";
     /// The gateway has no route for the request.
     pub const NO_ROUTE: &str = "NoRoute";
-    /// The gateway, or a proxy before or behind it, requires credentials.
+    /// The gateway, the engine, or a proxy before or behind the gateway, requires credentials.
     pub const CREDENTIALS_REQUIRED: &str = "CredentialsRequired";
     /// The picker chose no pod that the gateway can use.
     pub const PICKER_FAILED: &str = "PickerFailed";

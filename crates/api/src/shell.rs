@@ -7,6 +7,11 @@ pub fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(plain)
 }
 
+/// Returns the text as one word of a command line.
+pub fn quoted(text: &str) -> String {
+    if is_word(text) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
 /// Returns the text as one word of a command line that is in double quotes and that `eval` reads afterwards. A text that is
 /// such a word already stays as it is, and so does the empty text, because scripts that run now must not change.
 pub fn quoted_for_eval(text: &str) -> String {
@@ -31,7 +36,7 @@ pub fn quoted_for_eval(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_word, quoted_for_eval};
+    use super::{is_word, quoted, quoted_for_eval};
 
     #[test]
     fn an_ordinary_name_stays_as_it_is() {
@@ -42,6 +47,13 @@ mod tests {
             "", "a b", "a;b", "$(id)", "`id`", "a'b", "a\"b", "a\\b", "a*", "a#b", "~", "{a,b}", "a\nb", "!x",
         ] {
             assert!(!is_word(name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_quoted_if_it_has_to_be() {
+        for (path, word) in [("/tmp/a-1", "/tmp/a-1"), ("/it's two", r"'/it'\''s two'"), ("", "''")] {
+            assert_eq!(quoted(path), word);
         }
     }
 

@@ -34,6 +34,8 @@ pub struct Flag {
     pub bounds: Bounds,
     /// The values that this version knows. Empty if there is no list.
     pub choices: Vec<String>,
+    /// The fields that its JSON may have. Empty if there is no list.
+    pub fields: Vec<String>,
     /// Whether an empty value and the word None are values too.
     pub optional: bool,
     /// What one value is.
@@ -59,6 +61,8 @@ pub enum Kind {
     SizeOrAuto,
     /// JSON.
     Json,
+    /// A JSON object.
+    Object,
 }
 
 /// How many values a flag takes.

@@ -44,11 +44,14 @@ pub(crate) async fn send(
     })?;
     let id = answer.headers().get(&REQUEST_ID).cloned();
     let kind = answer.headers().get(header::CONTENT_TYPE).cloned();
+    let status = answer.status();
     // A 401 from the service must not look like a 401 from this server.
-    let status = match answer.status() {
-        StatusCode::UNAUTHORIZED => StatusCode::BAD_GATEWAY,
-        status => status,
-    };
+    if status == StatusCode::UNAUTHORIZED {
+        return Err(Problem::failed(format!(
+            "{url} answers 401, because the service asks for an API key. The playground sends the key of the engine (`--api-key`, \
+             VLLM_API_KEY) if you may read it, and no key of the gateway: send such a request with another client"
+        )));
+    }
     let chunks = answer.bytes_stream().map(move |chunk| {
         let _running = &permit;
         chunk

@@ -24,6 +24,16 @@ const MAX_SHOWN: usize = 100;
 const LINES: i64 = 1000;
 const BYTES: i64 = 256 << 10;
 
+/// Refuses a service that does not exist.
+pub(crate) async fn exists(client: &Client, service: &Key) -> Result<(), Problem> {
+    let api = Api::<LLMInferenceService>::namespaced(client.clone(), &service.namespace);
+    match api.get_metadata(&service.name).await {
+        Err(error) if reader::is_missing(&error) => Err(failed(&error)),
+        // Whoever may not read the service may still read other things about it.
+        _ => Ok(()),
+    }
+}
+
 /// Returns the newest events of a service and of the objects that it owns, newest first.
 pub(crate) async fn events(client: &Client, service: &Key) -> Result<Value, Problem> {
     let owned = owned::uids(client, service).await.map_err(|error| failed(&error))?;

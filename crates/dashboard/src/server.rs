@@ -174,6 +174,13 @@ impl QueryParameters {
     }
 }
 
+/// Returns the service that a request names, if it exists.
+async fn existing(page: &Page, asked: &QueryParameters) -> Result<Key, Problem> {
+    let service = asked.service()?;
+    objects::exists(&page.client, &service).await?;
+    Ok(service)
+}
+
 async fn stream_feed(State(page): State<Arc<Page>>, Query(asked): Question) -> Result<Response, Problem> {
     let service = asked.named()?;
     let permit = page.stream()?;
@@ -197,7 +204,7 @@ async fn logs(State(page): State<Arc<Page>>, Query(asked): Question) -> Result<S
 
 async fn findings(State(page): State<Arc<Page>>, Query(asked): Question) -> Answer {
     let _permit = page.work()?;
-    page.cluster.findings(asked.service()?).await.map(Json).map_err(Problem::failed)
+    page.cluster.findings(existing(&page, &asked).await?).await.map(Json).map_err(Problem::failed)
 }
 
 async fn keys(State(page): State<Arc<Page>>) -> Answer {
@@ -208,12 +215,12 @@ async fn keys(State(page): State<Arc<Page>>) -> Answer {
 async fn explain(State(page): State<Arc<Page>>, Query(asked): Question) -> Answer {
     let _permit = page.work()?;
     let path = asked.path.clone().filter(|path| !path.is_empty());
-    page.cluster.explain(asked.service()?, path).await.map(Json).map_err(Problem::wrong)
+    page.cluster.explain(existing(&page, &asked).await?, path).await.map(Json).map_err(Problem::wrong)
 }
 
 async fn decisions(State(page): State<Arc<Page>>, Query(asked): Question) -> Answer {
     let _permit = page.work()?;
-    let service = asked.service()?;
+    let service = existing(&page, &asked).await?;
     let pickers = picker::of_service(&page.client, &service).await.map_err(Problem::failed)?;
     let (mut decisions, mut trouble, mut is_picked) = (Vec::new(), Vec::new(), false);
     for picker in &pickers {
@@ -254,7 +261,7 @@ async fn diff(State(page): State<Arc<Page>>, manifests: String) -> Answer {
 
 async fn simulate(State(page): State<Arc<Page>>, Query(asked): Question, body: Bytes) -> Answer {
     let wanted = Simulation::parse(&body).map_err(Problem::wrong)?;
-    let (service, permit) = (asked.service()?, page.simulation()?);
+    let (service, permit) = (existing(&page, &asked).await?, page.simulation()?);
     // A simulation cannot be stopped. It keeps its permit even if the browser has gone.
     let cluster = Arc::clone(&page.cluster);
     let simulated = tokio::spawn(async move {
@@ -272,6 +279,6 @@ async fn chat(
     body: Bytes,
 ) -> Result<Response, Problem> {
     let permit = page.stream()?;
-    let address = page.cluster.address(asked.service()?).await.map_err(Problem::failed)?;
+    let address = page.cluster.address(existing(&page, &asked).await?).await.map_err(Problem::failed)?;
     chat::send(&page.http, &address, &body, permit).await
 }

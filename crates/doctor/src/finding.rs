@@ -30,7 +30,7 @@ pub struct Finding {
 }
 
 /// Faults that do not disappear with time: somebody has to change something.
-const LASTING: [&str; 10] = [
+const LASTING: [&str; 11] = [
     "CertificateUnusable",
     "ComposedSpecInvalid",
     "ConfigNotFound",
@@ -41,6 +41,7 @@ const LASTING: [&str; 10] = [
     "NoLocalProgram",
     "PickerConfigRefused",
     "PodsRefused",
+    "SecretMissing",
 ];
 
 // === impl Finding ===

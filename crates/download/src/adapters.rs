@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 pub const LOADER_PORT: u16 = 9419;
 /// The path that responds with 200 when the loader has tried every adapter since the engine started.
 pub const READY_PATH: &str = "/ready";
+/// The variable of the loader with the API key of the engine, if the engine asks for one.
+pub const ENGINE_KEY_VARIABLE: &str = "LONGBOAT_ENGINE_KEY";
 /// The key of the list in its ConfigMap, which is the name of its file.
 pub const LIST_FILE: &str = "adapters.json";
 /// The most bytes of a list. A ConfigMap has at most 1 MiB.

@@ -34,6 +34,7 @@ Flags that have an effect:
   --kv-events-config               publish stored and removed blocks of the prefix cache over ZeroMQ
   --kv-transfer-config             NixlConnector: compute prompts for other engines, or let other engines compute them
   --shutdown-timeout               time limit in seconds for running answers at shutdown (5)
+  --api-key                        keys of which requests to /v1 need one; the variable VLLM_API_KEY if not given
   --ssl-certfile, --ssl-keyfile    certificate and key for HTTPS
 
 --speculative-config is refused. Other flags of vLLM have no
@@ -107,7 +108,8 @@ impl Args {
         arguments: &[S],
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ArgsError> {
-        let (server, flags) = ServerArgs::parse(CommandLine::parse(arguments))?;
+        let (mut server, flags) = ServerArgs::parse(CommandLine::parse(arguments))?;
+        server.read_key(variable);
         let mut args = Self::with_defaults(server);
         let mut parser = None;
         let mut connector: Option<Connector> = None;

@@ -1,5 +1,8 @@
 //! Certificates in the Secrets and ConfigMaps to which objects of the Gateway API refer. Pure functions.
 
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::api::core::v1::Secret;
 use longboat_api::foreign::reference::SecretObjectReference;
 use longboat_key::{Key, Name, Namespace};
 use longboat_tls::{KeyPair, ServerCertificate};
@@ -48,27 +51,82 @@ pub(crate) fn permitted(
     Ok(key)
 }
 
-/// Returns the certificate and the key in a Secret, as text and ready for handshakes.
+/// A certificate with its key, as text and ready for handshakes.
+pub(crate) struct UsablePair {
+    pub(crate) pair: KeyPair,
+    pub(crate) certificate: ServerCertificate,
+    /// Why it is a former version, if the present one cannot be used.
+    pub(crate) problem: Option<Problem>,
+}
+
+/// Returns the certificate in a Secret: the present version, or else the last one that could be used.
 pub(crate) fn pair(
     observed: &RoutingInputs,
     referrer: Referrer<'_>,
     reference: &SecretObjectReference,
-) -> Result<(KeyPair, ServerCertificate), Problem> {
+) -> Result<UsablePair, Problem> {
     let invalid = |message| Problem { reason: INVALID, message };
     let key =
         permitted(observed, referrer, reference, "Secret").map_err(|error| error.with_reason(INVALID))?;
     let secret = observed.secrets.iter().find(|secret| has_key(&secret.metadata, &key));
     let secret =
         secret.ok_or_else(|| invalid(format!("there is no Secret {key} of type kubernetes.io/tls")))?;
+    let why = match read(secret) {
+        Ok((pair, certificate)) => return Ok(UsablePair { pair, certificate, problem: None }),
+        Err(why) => format!("Secret {key}: {why}"),
+    };
+    let former = observed.former_secrets.iter().find(|secret| has_key(&secret.metadata, &key));
+    let Some((pair, certificate)) = former.and_then(|former| read(former).ok()) else {
+        return Err(invalid(why));
+    };
+    let problem = Some(invalid(format!("{why}; the certificate that it had before stays in use")));
+    Ok(UsablePair { pair, certificate, problem })
+}
+
+/// Reads the certificate and the key in a Secret.
+fn read(secret: &Secret) -> Result<(KeyPair, ServerCertificate), String> {
     let text = |name: &str| {
         let data = secret.data.as_ref().and_then(|data| data.get(name));
-        data.and_then(|data| String::from_utf8(data.0.clone()).ok())
-            .ok_or_else(|| invalid(format!("Secret {key} has no text at {name}")))
+        let text = data.and_then(|data| String::from_utf8(data.0.clone()).ok());
+        text.ok_or_else(|| format!("there is no text at {name}"))
     };
     let pair = KeyPair { certificate_pem: text("tls.crt")?, key_pem: text("tls.key")? };
-    let certificate = ServerCertificate::new(&pair);
-    let certificate = certificate.map_err(|error| invalid(format!("Secret {key}: {error}")))?;
+    let certificate = ServerCertificate::new(&pair).map_err(|error| error.to_string())?;
     Ok((pair, certificate))
+}
+
+/// The versions of Secrets that were usable last, so that a mistake in a new version ends no listener.
+#[derive(Default)]
+pub(crate) struct LastUsable(BTreeMap<Key, Version>);
+
+struct Version {
+    seen: Arc<Secret>,
+    usable: Option<Arc<Secret>>,
+}
+
+// === impl LastUsable ===
+
+impl LastUsable {
+    /// Remembers the versions that can be used, and returns former versions of the Secrets whose present one cannot. A Secret that is
+    /// deleted is forgotten.
+    pub(crate) fn update(&mut self, secrets: &[Arc<Secret>]) -> Vec<Arc<Secret>> {
+        let mut before = std::mem::take(&mut self.0);
+        for secret in secrets {
+            let key = Key::of(secret.as_ref());
+            let version = match before.remove(&key) {
+                Some(version) if Arc::ptr_eq(&version.seen, secret) => version,
+                known => {
+                    let present = read(secret).is_ok().then(|| secret.clone());
+                    Version { seen: secret.clone(), usable: present.or(known.and_then(|known| known.usable)) }
+                }
+            };
+            self.0.insert(key, version);
+        }
+        let former = self.0.values().filter_map(|version| {
+            version.usable.clone().filter(|usable| !Arc::ptr_eq(usable, &version.seen))
+        });
+        former.collect()
+    }
 }
 
 /// Returns the certificates of a CA in a ConfigMap, as PEM.

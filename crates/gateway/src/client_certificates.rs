@@ -82,19 +82,29 @@ fn backend_reference(gateway: &Gateway) -> Option<&SecretObjectReference> {
     gateway.spec.tls.as_ref()?.backend.as_ref()?.client_certificate_ref.as_ref()
 }
 
-/// Returns the certificate that a Gateway shows to back ends with TLS, or `None` if it has none.
-pub(crate) fn of_backend(
-    observed: &RoutingInputs,
-    gateway: &Gateway,
-) -> Option<Result<Arc<KeyPair>, Problem>> {
+/// The certificate that a Gateway shows to back ends with TLS.
+#[derive(Debug)]
+pub(crate) struct BackendCertificate {
+    /// `None` if it cannot be used.
+    pub(crate) pair: Option<Arc<KeyPair>>,
+    /// Why it, or its present version, cannot be used.
+    pub(crate) problem: Option<Problem>,
+}
+
+/// Returns the certificate that a Gateway shows to back ends with TLS, or `None` if it names none.
+pub(crate) fn of_backend(observed: &RoutingInputs, gateway: &Gateway) -> Option<BackendCertificate> {
     let reference = backend_reference(gateway)?;
-    let pair = certificates::pair(observed, referrer(gateway), reference).map_err(|problem| match problem {
+    let (pair, problem) = match certificates::pair(observed, referrer(gateway), reference) {
+        Ok(usable) => (Some(Arc::new(usable.pair)), usable.problem),
+        Err(problem) => (None, Some(problem)),
+    };
+    let problem = problem.map(|problem| match problem {
         Problem { reason: certificates::INVALID, message } => {
             Problem { reason: "InvalidClientCertificateRef", message }
         }
         other => other,
     });
-    Some(pair.map(|(pair, _)| Arc::new(pair)))
+    Some(BackendCertificate { pair, problem })
 }
 
 /// Returns the Secrets and the ConfigMaps to which the Gateway refers and may refer.

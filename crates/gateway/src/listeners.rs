@@ -12,11 +12,11 @@ use longboat_api::foreign::{
     listenerset::ListenerSet,
 };
 use longboat_key::{Key, Namespace};
-use longboat_tls::{ClientCertificates, KeyPair, ServerCertificate};
+use longboat_tls::{ClientCertificates, ServerCertificate};
 
 use crate::{
     RoutingInputs, certificates,
-    client_certificates::{self, ClientDemand},
+    client_certificates::{self, BackendCertificate, ClientDemand},
     gateways::{self, Protocol, allows_set, protocol, sets_of},
     grants::{GATEWAY_GROUP, Referrer},
     ports::{Place, Ports},
@@ -34,8 +34,8 @@ pub(crate) struct ServedGateway {
     /// Its own listeners, then those of its ListenerSets.
     pub(crate) listeners: Vec<Listener>,
     pub(crate) sets: Vec<ServedSet>,
-    /// The certificate that it shows to back ends with TLS, if it has one, or why it cannot be used.
-    pub(crate) client_certificate: Option<Result<Arc<KeyPair>, Problem>>,
+    /// The certificate that it shows to back ends with TLS, if it names one.
+    pub(crate) client_certificate: Option<BackendCertificate>,
 }
 
 /// A ListenerSet whose parent is a Gateway of this controller.
@@ -253,7 +253,10 @@ impl Resolver<'_> {
         }
         for reference in &tls.certificate_refs {
             match certificates::pair(self.observed, referrer, reference) {
-                Ok((_, certificate)) => found.push(certificate),
+                Ok(usable) => {
+                    found.push(usable.certificate);
+                    problem = problem.or(usable.problem);
+                }
                 Err(error) => problem = problem.or(Some(error)),
             }
         }

@@ -40,6 +40,8 @@ pub struct RoutingInputs {
     pub grants: Vec<Arc<ReferenceGrant>>,
     /// Secrets with certificates.
     pub secrets: Vec<Arc<Secret>>,
+    /// The last usable versions of those of them that cannot be used as they are.
+    pub former_secrets: Vec<Arc<Secret>>,
     /// Secrets with API keys, of which only the hashes are here.
     pub api_keys: Vec<Arc<Secret>>,
     /// How to connect to Services with TLS.

@@ -256,7 +256,7 @@ impl Reporter<'_> {
         };
         let before: Vec<_> = old.conditions.into_iter().filter(stays).collect();
         let all = self.conditions(generation, &before);
-        let resolved = served.client_certificate.as_ref().map(|certificate| certificate.as_ref().err());
+        let resolved = served.client_certificate.as_ref().map(|shown| shown.problem.as_ref());
         let insecure = is_insecure.then(|| {
             let text = "with AllowInsecureFallback, clients may connect whatever their certificate is";
             all.condition(INSECURE_MODE, true, "ConfigurationChanged", text)

@@ -53,7 +53,7 @@ fn places<'a>(
     let mut all: Vec<(_, Places<'_>)> = Vec::new();
     for attached in route.listeners() {
         let gateway = &resolved.gateways[attached.gateway];
-        let certificate = gateway.client_certificate.as_ref().and_then(|result| result.as_ref().ok());
+        let certificate = gateway.client_certificate.as_ref().and_then(|shown| shown.pair.as_ref());
         let listener = &gateway.listeners[attached.listener];
         for socket in gateway.sockets(listener) {
             let at = all.iter().position(|(known, _)| *known == certificate).unwrap_or_else(|| {

@@ -20,7 +20,9 @@ use longboat_watch::{Events, Selection};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
-    Picking, RoutingInputs, keys,
+    Picking, RoutingInputs,
+    certificates::LastUsable,
+    keys,
     observed::only_tls_probes,
     picking,
     references::References,
@@ -56,6 +58,7 @@ pub(crate) enum Scope {
 pub(crate) struct Watcher {
     stores: Stores,
     secrets: ByName<Secret>,
+    last_usable: LastUsable,
     config_maps: ByName<ConfigMap>,
     /// The copies of API keys that the controller has made. Only pods read them.
     key_copies: Option<ByName<Secret>>,
@@ -94,6 +97,7 @@ impl Watcher {
         Self {
             stores: Stores::watch(&source, scope),
             secrets: ByName::new(CERTIFICATE, trim_certificate),
+            last_usable: LastUsable::default(),
             config_maps: ByName::new("", |_| {}),
             key_copies: matches!(scope, Scope::Pod(..)).then(|| ByName::new("", |_| {})),
             source,
@@ -127,7 +131,9 @@ impl Watcher {
                 copies.follow(&self.source, &references.api_keys);
             }
             if !self.source.waits() {
-                return Some(self.observed());
+                let mut observed = self.observed();
+                observed.former_secrets = self.last_usable.update(&observed.secrets);
+                return Some(observed);
             }
         }
     }

@@ -218,11 +218,7 @@ impl Chunk<'_> {
 
     fn read(&self, source: &str) -> Result<Option<Read>, ManifestError> {
         let mut read: Read = serde_saphyr::from_str_with_options(self.text, options()).map_err(|error| {
-            let at = error.location().map_or(Position::START, |at| {
-                let number = |n: u64| u32::try_from(n).unwrap_or(u32::MAX).max(1);
-                Position { line: number(at.line()), column: number(at.column()) }
-            });
-            let message = in_our_words(without_place(&error.without_snippet().to_string()));
+            let (at, message) = yaml_error(&error);
             let (at, message) = explain(self.text, at, message);
             ManifestError::Malformed { source_name: source.to_owned(), position: self.place(at), message }
         })?;
@@ -269,6 +265,15 @@ impl ParseOutput {
             None => Ok(self.documents),
         }
     }
+}
+
+/// Returns where YAML cannot be read, and why.
+pub fn yaml_error(error: &serde_saphyr::Error) -> (Position, String) {
+    let at = error.location().map_or(Position::START, |at| {
+        let number = |n: u64| u32::try_from(n).unwrap_or(u32::MAX).max(1);
+        Position { line: number(at.line()), column: number(at.column()) }
+    });
+    (at, in_our_words(without_place(&error.without_snippet().to_string())))
 }
 
 /// Rewords messages of the parser about its own settings for users.

@@ -1,6 +1,7 @@
 //! Start and shutdown of the node.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +31,9 @@ use crate::registration::Registration;
 
 /// How long the reaper may take to kill the remaining processes and to remove the state directory.
 const REAPER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The name of the link to a state folder whose path would need quoting.
+const ALIAS: &str = "state";
 
 /// Why paths are rewritten if the options ask for it.
 const ASKED_TO_REWRITE: &str = "the options of this node ask for it";
@@ -79,18 +83,21 @@ impl Node {
             timing,
         } = options;
         let (api_host, api_port) = host_and_port(&api.url)?;
-        let dirs = StateDirs::create(&state_dir, &executable, &engine)?;
+        let node_id = format!("{:016x}", rand::random::<u64>());
+        let alias = alias(&state_dir, &node_id)?;
+        let plain = alias.as_ref().map_or_else(|| state_dir.clone(), |alias| alias.join(ALIAS));
+        let dirs = StateDirs::create(&plain, &executable, &engine)?;
         let engine_note = if engine_reason.is_empty() {
             engine.kind().to_owned()
         } else {
             format!("{}: {engine_reason}", engine.kind())
         };
 
-        let node_id = format!("{:016x}", rand::random::<u64>());
-        let reaper =
-            Reaper::start(&executable, &node_id, remove_state_dir.then_some(state_dir.as_path())).map_err(
-                |source| NodeError::Reaper { command: format!("{} reaper", executable.display()), source },
-            )?;
+        let removed = remove_state_dir.then_some(&state_dir).into_iter().chain(&alias);
+        let reaper = Reaper::start(&executable, &node_id, removed).map_err(|source| NodeError::Reaper {
+            command: format!("{} reaper", executable.display()),
+            source,
+        })?;
         let variables = std::env::vars_os()
             .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)));
         let mut host = Host {
@@ -99,7 +106,7 @@ impl Node {
             images,
             ..Host::new(dirs.bin, engine, offline, node_id, variables)
         };
-        let kept = host.needed_paths().into_iter().chain([state_dir]);
+        let kept = host.needed_paths().into_iter().chain([state_dir, plain]);
         let mounts = Mounts::new(executable, dirs.root, kept);
         let rewritten =
             if rewrite_paths { Some(ASKED_TO_REWRITE.to_owned()) } else { mounts.attempt().await.err() };
@@ -207,7 +214,6 @@ struct StateDirs {
 impl StateDirs {
     /// Creates the folders. Those of pods are empty.
     fn create(state_dir: &Path, executable: &Path, engine: &Engine) -> Result<Self, NodeError> {
-        check_path(state_dir)?;
         let [pods, claims, bin, root] = ["pods", "claims", "bin", "root"].map(|name| state_dir.join(name));
         let unwritable = |path: &Path| {
             let path = path.to_owned();
@@ -223,18 +229,35 @@ impl StateDirs {
     }
 }
 
-/// Checks that a path needs no quoting in shell scripts and in colon-separated lists.
-fn check_path(dir: &Path) -> Result<(), NodeError> {
-    let fits = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | '@');
-    if dir.is_absolute() && dir.to_str().is_some_and(|text| text.chars().all(fits)) {
-        Ok(())
-    } else {
-        Err(NodeError::Options(format!(
-            "state folder `{}`: expected an absolute path of letters, digits and /._-+@, because scripts of \
-             pods contain it: choose another one with `--state`, or with TMPDIR if it is a temporary one",
-            dir.display()
-        )))
+/// Creates a temporary folder with a link to a state folder whose path would need quoting, and returns the temporary folder. The
+/// reaper removes it.
+fn alias(state_dir: &Path, node_id: &str) -> Result<Option<PathBuf>, NodeError> {
+    if needs_no_quoting(state_dir) {
+        return Ok(None);
     }
+    if state_dir.to_str().is_none_or(|path| path.contains(':')) {
+        return Err(NodeError::Options(format!(
+            "state folder `{}`: expected a path without a colon, at which the variable KUBECONFIG is split",
+            state_dir.display()
+        )));
+    }
+    let folder = std::env::temp_dir().join(format!("longboat-{node_id}"));
+    if !state_dir.is_absolute() || !needs_no_quoting(&folder) {
+        return Err(NodeError::Options(format!(
+            "state folder `{}`: expected an absolute path, or a folder for temporary files (TMPDIR) whose path has only letters, \
+             digits and /._-+@, because scripts of pods contain it",
+            state_dir.display()
+        )));
+    }
+    let made = private::create_new_dir(&folder).and_then(|()| symlink(state_dir, folder.join(ALIAS)));
+    made.map_err(|source| NodeError::StateDir { path: folder.clone(), source })?;
+    Ok(Some(folder))
+}
+
+/// Whether a path can stand in shell scripts and in colon-separated lists as it is.
+fn needs_no_quoting(dir: &Path) -> bool {
+    let fits = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | '@');
+    dir.is_absolute() && dir.to_str().is_some_and(|text| text.chars().all(fits))
 }
 
 fn host_and_port(url: &str) -> Result<(String, String), NodeError> {

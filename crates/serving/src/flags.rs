@@ -8,7 +8,7 @@ use std::{fmt::Display, str::FromStr};
 use crate::Adapter;
 
 /// Flags that take all words before the next flag. The last one is SGLang's name of `lora-modules`.
-const LISTS: [&str; 3] = ["served-model-name", "lora-modules", "lora-paths"];
+const LISTS: [&str; 4] = ["api-key", "served-model-name", "lora-modules", "lora-paths"];
 
 /// A command line is invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -100,6 +100,11 @@ impl Flag {
             0 => Err(self.invalid("must be at least 1".into())),
             value => Ok(value),
         }
+    }
+
+    /// Returns all values.
+    pub fn values(&self) -> impl Iterator<Item = &str> {
+        self.values.iter().map(String::as_str)
     }
 
     /// Returns all values, split at commas.

@@ -9,6 +9,7 @@
 
 mod adapters;
 mod answers;
+mod api_keys;
 mod body;
 mod chat;
 mod clock;
@@ -43,6 +44,7 @@ mod transfers;
 mod vectors;
 
 pub use adapters::may_change_adapters;
+pub use api_keys::ApiKeys;
 pub use encodings::Encodings;
 pub use flags::{ArgsError, CommandLine, Flag};
 pub use layout::Layout;

@@ -15,7 +15,7 @@ use longboat_accept::Guard;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::Refusal;
+use crate::{ApiKeys, Refusal, api_keys};
 
 const ALPN: &[&[u8]] = &[b"h2", b"http/1.1"];
 /// The most connections: far more than an engine can serve.
@@ -40,11 +40,13 @@ pub enum RunError {
     Tls(#[from] longboat_tls::TlsError),
 }
 
-/// How a server listens, and how it shuts down.
+/// How a server listens, whom it answers, and how it shuts down.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListenOptions {
     /// The certificate file and the key file, read again when they change; plain HTTP without them.
     pub certificate: Option<(PathBuf, PathBuf)>,
+    /// The keys of which requests need one; `None` if no flag says so.
+    pub keys: Option<ApiKeys>,
     /// How long running requests may take after the shutdown.
     pub patience: Duration,
 }
@@ -68,6 +70,10 @@ pub async fn serve(
             let files = longboat_tls::KeyPairFiles::new(certificate, key);
             Some(files.watch(&options, shutdown.child_token()).await?)
         }
+    };
+    let router = match listening.keys.filter(|keys| !keys.is_empty()) {
+        None => router,
+        Some(keys) => router.layer(middleware::from_fn_with_state(keys, api_keys::guard)),
     };
     let router = match listener.local_addr().ok().and_then(Guard::of_back_end) {
         None => router,

@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use crate::{ArgsError, Card, CommandLine, Flag, ListenOptions, Purpose, clock::now, kv_events};
+use crate::{
+    ApiKeys, ArgsError, Card, CommandLine, Flag, ListenOptions, Purpose, api_keys, clock::now, kv_events,
+};
 
 /// The vLLM release whose API the servers have. Presets choose flags by the output of `vllm --version`.
 pub const ENGINE_VERSION: &str = "0.22.0";
@@ -40,7 +42,7 @@ impl Default for ServerArgs {
             names: Vec::new(),
             purpose: Purpose::Auto,
             kv_events: None,
-            listen: ListenOptions { certificate: None, patience: Duration::from_secs(5) },
+            listen: ListenOptions { patience: Duration::from_secs(5), ..ListenOptions::default() },
             ignored: Vec::new(),
         }
     }
@@ -67,6 +69,7 @@ impl ServerArgs {
                 // `Purpose` has already combined these flags.
                 "runner" | "convert" | "task" => {}
                 "kv-events-config" => args.kv_events = Some(flag.value()?),
+                "api-key" => args.listen.keys = Some(ApiKeys::new(flag.values())),
                 // vLLM accepts only whole seconds here.
                 "shutdown-timeout" => args.listen.patience = Duration::from_secs(flag.value()?),
                 "ssl-certfile" => certificate = Some(PathBuf::from(flag.text()?)),
@@ -87,6 +90,11 @@ impl ServerArgs {
             args.names.push(args.model.clone());
         }
         Ok((args, others))
+    }
+
+    /// Reads the key in the environment, which counts if no flag has one.
+    pub fn read_key(&mut self, variable: impl Fn(&str) -> Option<String>) {
+        self.listen.keys.get_or_insert_with(|| ApiKeys::new(variable(api_keys::VARIABLE).as_deref()));
     }
 
     /// The description of the model, which `/v1/models` shows.

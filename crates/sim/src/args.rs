@@ -132,7 +132,10 @@ impl Args {
 
     /// Reads the environment variables that a model server reads.
     #[must_use]
-    pub fn with_environment(self, variable: impl Fn(&str) -> Option<String>) -> Self {
+    pub fn with_environment(mut self, variable: impl Fn(&str) -> Option<String>) -> Self {
+        if self.engine.dialect.is_none() {
+            self.server.read_key(&variable);
+        }
         Self { lends_adapters: longboat_serving::may_change_adapters(variable), ..self }
     }
 

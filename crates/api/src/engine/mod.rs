@@ -1,11 +1,13 @@
 //! The engines: what the controller knows about each model server. An engine is one row of [`table`] and one preset.
 
+mod key;
 mod refused;
 mod row;
 mod table;
 
 use k8s_openapi::api::core::v1::Container;
 
+pub use key::EngineKey;
 pub use row::{Engine, HalfPresets, LoraFlags, Presets, TracingFlags, UnsupportedField};
 pub use table::{ENGINES, LLAMA_CPP, SGLANG, TENSORRT_LLM, VLLM};
 

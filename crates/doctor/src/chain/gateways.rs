@@ -37,7 +37,10 @@ pub(crate) fn cause(facts: &Facts, namespace: Namespace<&str>, name: Name<&str>)
     if let Some(cause) = refused_listeners(gateway).next() {
         return Some(cause.through(step));
     }
-    let fix = format!("kubectl describe gateway -n {namespace} {name}");
+    let fix = format!(
+        "change what the message names in the Gateway, or start its controller; `kubectl describe gateway -n {namespace} {name}` shows \
+         what the controller says then"
+    );
     let waiting = |found: &&Condition| found.status != "Unknown" && found.reason != "Pending";
     let accepted = condition(conditions, "Accepted").filter(|found| found.status != "True");
     Some(if let Some(found) = programmed.or(accepted).filter(waiting) {
@@ -66,15 +69,21 @@ pub(crate) fn refused_listeners(gateway: &Gateway) -> impl Iterator<Item = Cause
         let cause = format!("listener {}: {}", listener.name, reason_and_message(found));
         let place = format!("spec.listeners[{}]", listener.name);
         Some(if found.reason == "InvalidCertificateRef" {
+            let reference = gateway.spec.listeners.iter().find(|spec| spec.name == listener.name);
+            let reference = reference.and_then(|spec| spec.tls.as_ref()?.certificate_refs.first());
+            let secret = reference.map_or("NAME", |reference| &reference.name);
+            let home = reference.and_then(|reference| reference.namespace.as_deref());
             let fix = format!(
-                "create a Secret of type kubernetes.io/tls with the certificate and its key, or name another one in {place}"
+                "write a certificate and its key with `kubectl create secret tls -n {} {secret} --cert=tls.crt --key=tls.key \
+                 --dry-run=client -o yaml | kubectl apply -f -`, or name another Secret in {place}",
+                home.map_or(namespace, Namespace)
             );
             Cause::new("CertificateUnusable", cause, fix)
         } else {
             Cause::new(
                 "ListenerRefused",
                 cause,
-                format!("kubectl edit gateway -n {namespace} {name}: {place}"),
+                format!("correct {place} with `kubectl edit gateway -n {namespace} {name}`"),
             )
         })
     })
@@ -117,7 +126,10 @@ fn class(facts: &Facts, name: &str) -> Option<Cause> {
     let conditions = class.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let accepted = condition(conditions, "Accepted")?;
     (accepted.status == "False").then(|| {
-        let fix = format!("kubectl describe gatewayclass {name}");
+        let fix = format!(
+            "change what the message names (`kubectl edit gatewayclass {name}`), or name another class in the Gateway's \
+             spec.gatewayClassName"
+        );
         Cause::new("GatewayClassRefused", reason_and_message(accepted), fix)
             .through(format!("GatewayClass {name}"))
     })

@@ -1,5 +1,6 @@
 //! Follows a problem to its first cause. There is one file per kind of object on the way.
 
+pub(crate) mod absent;
 pub(crate) mod composition;
 pub(crate) mod gateways;
 pub(crate) mod pods;

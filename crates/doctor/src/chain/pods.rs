@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
-use longboat_api::names::STORAGE_INITIALIZER;
+use longboat_api::{names::STORAGE_INITIALIZER, shell::is_word};
 use longboat_key::{Name, Namespace};
 pub(crate) use longboat_plan::pods::is_ready;
 use longboat_plan::pods::{self, Fault, PodFailure, SET_NAME};
 
+use super::absent;
 use crate::{facts::Facts, finding::Cause};
 
 /// Returns why pods of a Deployment are not ready.
@@ -72,12 +73,17 @@ fn cause(facts: &Facts, pod: &Pod) -> Cause {
     });
     if let Some(event) = event {
         let message = event.message.clone().unwrap_or_default();
-        let fix = if message.contains("not found") {
+        let fix = if let Some(fix) = absent::of_pod(pod, &message) {
+            fix
+        } else if message.contains("not found") {
             format!("create the object that the volume names in namespace {namespace}")
         } else if message.contains("No space left on device") || message.contains("no space left on device") {
             "free space on the disk of the node: `df` shows how full it is".to_owned()
         } else {
-            format!("kubectl describe pod -n {namespace} {name}")
+            format!(
+                "correct the volume that the message names in the pod template; `kubectl describe pod -n {namespace} {name}` shows whether \
+                 the kubelet mounts it then"
+            )
         };
         return Cause::new("VolumeNotMounted", message, fix).through(step);
     }
@@ -192,7 +198,8 @@ fn unschedulable(facts: &Facts, pod: &Pod, message: &str) -> Cause {
                 .to_owned()
         }
         None => format!(
-            "kubectl describe pod -n {namespace} {}",
+            "change what the message names in the pod template, or on the nodes (`kubectl describe nodes`); `kubectl describe pod -n \
+             {namespace} {}` shows what the scheduler says then",
             pod.metadata.name.as_deref().unwrap_or_default()
         ),
     };
@@ -228,6 +235,16 @@ fn failed_probe(facts: &Facts, pod: &Pod, container: &str) -> Option<String> {
     said.into_iter().find(|message| message.starts_with(probe)).cloned()
 }
 
+/// The registry of a container's image, as docker names it.
+fn registry<'a>(pod: &'a Pod, container: &str) -> &'a str {
+    let spec = pod.spec.iter();
+    let mut containers =
+        spec.flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
+    let image = containers.find(|found| found.name == container).and_then(|found| found.image.as_deref());
+    let host = image.and_then(|image| image.split_once('/')).map(|(host, _)| host);
+    host.filter(|host| host.contains(['.', ':']) && is_word(host)).unwrap_or("docker.io")
+}
+
 /// Returns the cause of a pod's failure, with what to do.
 fn explained(facts: &Facts, pod: &Pod, failure: PodFailure) -> Cause {
     let namespace = Namespace::of(&pod.metadata);
@@ -238,15 +255,20 @@ fn explained(facts: &Facts, pod: &Pod, failure: PodFailure) -> Cause {
     match fault {
         Fault::Unschedulable => unschedulable(facts, pod, &text),
         Fault::ImageNotPulled => {
-            let fix = "correct the image in the pod template, or set imagePullSecrets of the pod or its \
-                       service account";
-            Cause::new("ImageNotPulled", text, fix.to_owned())
+            let fix = format!(
+                "correct the image in the pod template. If its registry is private, run `kubectl create secret docker-registry -n \
+                 {namespace} registry --docker-server={} --docker-username=USER --docker-password=PASSWORD`, and set `imagePullSecrets: [{{name: \
+                 registry}}]` in the pod template",
+                registry(pod, &container)
+            );
+            Cause::new("ImageNotPulled", text, fix)
         }
         Fault::ContainerNotCreated => {
-            let fix = format!(
-                "create the Secret or ConfigMap that the container's environment names in namespace \
-                 {namespace}, or correct the reference"
-            );
+            let fix = absent::of_pod(pod, &text).unwrap_or_else(|| {
+                format!(
+                    "create what the message names in namespace {namespace}, or correct the reference in the pod template"
+                )
+            });
             Cause::new("ContainerNotCreated", text, fix)
         }
         // A local cluster reports this for images and commands for which the machine has no program.
@@ -256,7 +278,10 @@ fn explained(facts: &Facts, pod: &Pod, failure: PodFailure) -> Cause {
             Cause::new("NoLocalProgram", text, fix.to_owned())
         }
         Fault::ContainerWaits => {
-            Cause::new("ContainerWaits", text, format!("kubectl describe pod -n {namespace} {name}"))
+            let fix = format!(
+                "wait, or remove what the message names; `kubectl describe pod -n {namespace} {name}` shows what the kubelet tries"
+            );
+            Cause::new("ContainerWaits", text, fix)
         }
         Fault::OutOfMemory => {
             let fix = format!("raise resources.limits.memory of container {container} in the pod template");

@@ -5,7 +5,7 @@ use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_key::{Name, Namespace};
 use longboat_plan::names;
 
-use super::{condition, reason_and_message, routes};
+use super::{condition, reason_and_message, routes, workloads};
 use crate::{facts::Facts, finding::Cause};
 
 /// Returns what is wrong with the pool of a service. If the pool waits for the service's route, this is the cause for the
@@ -29,10 +29,7 @@ pub(crate) fn cause(facts: &Facts, service: &LLMInferenceService) -> Option<Caus
         let fix = if referenced.is_some() {
             "create the InferencePool, or name another one in spec.router.scheduler.pool.ref".to_owned()
         } else {
-            format!(
-                "run `kubectl describe llminferenceservice -n {namespace} {own}` to see why the controller \
-                 did not create it"
-            )
+            workloads::describe(service)
         };
         return Some(Cause::new("PoolMissing", format!("there is no {step}"), fix));
     }
@@ -56,7 +53,10 @@ pub(crate) fn cause(facts: &Facts, service: &LLMInferenceService) -> Option<Caus
         condition(all, "Accepted").filter(|found| found.status == "False" && found.reason != "Pending")
     });
     if let Some(found) = refusal {
-        let fix = format!("kubectl describe inferencepool -n {namespace} {name}");
+        let fix = format!(
+            "change what the message names in spec.router.scheduler.pool, or use a Gateway controller that takes it; `kubectl describe \
+             inferencepool -n {namespace} {name}` shows what the controller says then"
+        );
         return Some(Cause::new("PoolRefused", reason_and_message(found), fix).through(step));
     }
     if service.spec.router.as_ref().is_some_and(|router| router.route.is_none()) {

@@ -29,12 +29,11 @@ const SIDE_CHANNEL_PORT: &str = "VLLM_NIXL_SIDE_CHANNEL_PORT";
 
 /// Returns the cause for a condition of the proof.
 pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Cause {
-    let (namespace, name) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
-    let describe = format!("kubectl describe llminferenceservice -n {namespace} {name}");
+    let fix = "do what the message says: the controller repeats the request after a change of pods or routes";
     let as_said = |fault: &'static str| match fault {
-        "PrefillNotUsed" => Cause::new("PrefillNotUsed", condition.message.clone(), describe.clone()),
-        "KVNotTransferred" => Cause::new("KVNotTransferred", condition.message.clone(), describe.clone()),
-        _ => Cause::new("ServingNotProven", condition.message.clone(), describe.clone()),
+        "PrefillNotUsed" => Cause::new("PrefillNotUsed", condition.message.clone(), fix),
+        "KVNotTransferred" => Cause::new("KVNotTransferred", condition.message.clone(), fix),
+        _ => Cause::new("ServingNotProven", condition.message.clone(), fix),
     };
     if condition.type_ == types::KV_TRANSFER_OBSERVED {
         return match condition.reason.as_str() {

@@ -78,7 +78,8 @@ fn refused(
                 .to_owned()
         }
         _ => format!(
-            "kubectl describe httproute -n {namespace} {}",
+            "change what the message names in the route or its back ends; `kubectl describe httproute -n {namespace} {}` shows what the \
+             Gateway's controller says then",
             route.metadata.name.as_deref().unwrap_or_default()
         ),
     };

@@ -35,7 +35,10 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
              adapter of that metric"
                 .to_owned()
         } else {
-            format!("kubectl describe hpa -n {namespace} {hpa}")
+            format!(
+                "change what the message names in spec.scaling; `kubectl describe hpa -n {namespace} {hpa}` shows what the \
+                 autoscaler says then"
+            )
         };
         return Cause::new("AutoscalerFails", cause, fix)
             .through(format!("HorizontalPodAutoscaler {namespace}/{hpa}"));
@@ -48,7 +51,10 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
         let fix = if facts.local {
             ON_A_CLUSTER.to_owned()
         } else {
-            format!("kubectl describe scaledobject -n {namespace} {scaled}")
+            format!(
+                "change what the message names in spec.scaling; `kubectl describe scaledobject -n {namespace} {scaled}` shows \
+                 what KEDA says then"
+            )
         };
         let cause = if let Some(found) = ready.filter(|found| found.status == "False") {
             Cause::new("AutoscalerFails", found.message.clone(), fix)
@@ -62,6 +68,5 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
         };
         return cause.through(step);
     }
-    let fix = format!("kubectl describe llminferenceservice -n {namespace} {own}");
-    Cause::new("AutoscalerFails", condition.message.clone(), fix)
+    Cause::new("AutoscalerFails", condition.message.clone(), super::workloads::describe(service))
 }

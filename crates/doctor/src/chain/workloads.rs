@@ -5,19 +5,30 @@ use longboat_api::{
     conditions::{Condition, types},
     v1alpha2::LLMInferenceService,
 };
-use longboat_key::{Name, Namespace};
+use longboat_key::{Name, Namespace, names::is_subdomain};
 use longboat_plan::{PickerRefusal, RefusedBy, names};
 
-use super::pods;
+use super::{absent, pods};
 use crate::{facts::Facts, finding::Cause};
+
+/// What to do if only the service's own conditions and events can say more.
+pub(crate) fn describe(service: &LLMInferenceService) -> String {
+    let (namespace, own) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
+    format!(
+        "run `kubectl describe llminferenceservice -n {namespace} {own}`: the conditions and events at its end name the field to change"
+    )
+}
 
 /// Returns why the workload of a condition is not available.
 pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Cause {
     let namespace = Namespace::of(&service.metadata);
     let own = Name::of(&service.metadata);
-    let describe = format!("kubectl describe llminferenceservice -n {namespace} {own}");
+    let describe = describe(service);
     // The controller failed: its message has the reason and, if it is known, what to do.
     if condition.reason.starts_with("Reconcile") || condition.reason.ends_with("Error") {
+        if let Some(cause) = absent::storage_secret(facts, service, &condition.message) {
+            return cause;
+        }
         let validate =
             format!("kubectl get llminferenceservice -n {namespace} {own} -o yaml | longboat validate -");
         let fix = format!("{describe}; if the manifest is the cause, this names the field: {validate}");
@@ -65,7 +76,10 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
                 let fix = "raise spec.replicas, or change the autoscaler that scales the workload to zero";
                 return Cause::new("ScaledToZero", "the workload has zero replicas", fix);
             }
-            let fix = format!("kubectl describe deployment -n {namespace} {name}");
+            let fix = format!(
+                "wait, or run `kubectl describe deployment -n {namespace} {name}`, whose conditions and events say what keeps its pods \
+                 from starting"
+            );
             let mut conditions =
                 deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
             let progress = conditions.find(|found| found.type_ == "Progressing" && found.status == "False");
@@ -105,10 +119,19 @@ fn refused(message: &str, namespace: Namespace<&str>, name: Name<&str>) -> Cause
         return Cause::new("PodSecurity", message, fix);
     }
     if message.contains("serviceaccount") && message.contains("not found") {
-        let fix = "create the ServiceAccount, or remove serviceAccountName from the pod template";
+        let account =
+            message.split_once(&format!("{namespace}/")).and_then(|(_, rest)| rest.split(':').next());
+        let account = account.filter(|name| is_subdomain(name)).unwrap_or("NAME");
+        let fix = format!(
+            "run `kubectl create serviceaccount -n {namespace} {account}`, or remove serviceAccountName from the pod template"
+        );
         return Cause::new("AccountMissing", message, fix);
     }
-    Cause::new("PodsRefused", message, format!("kubectl describe deployment -n {namespace} {name}"))
+    let fix = format!(
+        "change what the message names in the pod template, or in the policy or webhook that refuses the pods; `kubectl describe \
+         deployment -n {namespace} {name}` shows whether pods are created then"
+    );
+    Cause::new("PodsRefused", message, fix)
 }
 
 fn silent_group(namespace: Namespace<&str>, name: Name<&str>) -> Cause {

@@ -69,10 +69,7 @@ const fn restating_row(type_: &'static str, follow: Follow) -> Row {
 
 /// The cause of a service that is not ready, with the text of its condition.
 pub(super) fn not_ready(service: &LLMInferenceService, message: &str) -> Cause {
-    let namespace = Namespace::of(&service.metadata);
-    let name = Name::of(&service.metadata);
-    let fix = format!("kubectl describe llminferenceservice -n {namespace} {name}");
-    Cause::new("NotReady", message, fix)
+    Cause::new("NotReady", message, workloads::describe(service))
 }
 
 fn own_words(service: &LLMInferenceService, condition: &Condition) -> Cause {

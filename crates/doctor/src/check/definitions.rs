@@ -40,7 +40,10 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
             continue;
         };
         if let Some(message) = not_established(definition) {
-            let fix = format!("kubectl describe crd {name}");
+            let fix = format!(
+                "delete the other definition with these names (`kubectl get crds`), then run `longboat install`; `kubectl describe \
+                 crd {name}` shows whether the names are accepted"
+            );
             findings.push(Cause::new("DefinitionNotEstablished", message, fix).broken(&object));
         }
         if !serves(definition, STORED) {

@@ -138,8 +138,13 @@ fn a_policy_that_closes_the_port_of_the_transfer_is_found() {
             json!({"matchExpressions": [{"key": "llm-d.ai/role", "operator": "NotIn", "values": ["prefill"]}]}),
         ),
     ] {
-        let said =
-            only(&set(ingress, selector), "KVNotTransferred", LLM, "failed transfers", "kubectl describe");
+        let said = only(
+            &set(ingress, selector),
+            "KVNotTransferred",
+            LLM,
+            "failed transfers",
+            "what the message says",
+        );
         assert_eq!(said.chain, ["KVTransferObserved=False TransferFailed"]);
     }
 }
@@ -163,15 +168,9 @@ fn a_model_under_another_name_is_found_with_the_proof_and_without() {
 #[test]
 fn other_links_are_told_as_the_proof_names_them() {
     let found = with(asked("ServingProven", "PickerFailed", "the picker gave no endpoint"), |_| {});
-    only(
-        &found,
-        "ServingNotProven",
-        LLM,
-        "the picker gave no endpoint",
-        "kubectl describe llminferenceservice -n ns llm",
-    );
+    only(&found, "ServingNotProven", LLM, "the picker gave no endpoint", "what the message says");
     let unused = || asked("KVTransferObserved", "PrefillNotUsed", "no prefill pod worked");
-    only(&with(unused(), |_| {}), "PrefillNotUsed", LLM, "no prefill pod worked", "kubectl describe");
+    only(&with(unused(), |_| {}), "PrefillNotUsed", LLM, "no prefill pod worked", "what the message says");
     let found = with(unused(), |facts| facts.pods[0].spec.as_mut().unwrap().init_containers = None);
     only(&found, "SidecarMissing", LLM, "no routing sidecar", "config-llm-decode-template");
 
@@ -184,6 +183,6 @@ fn other_links_are_told_as_the_proof_names_them() {
     ]);
     gated["spec"]["prefill"] = json!({});
     let found = with(apart(), |facts| facts.services = vec![std::sync::Arc::new(object(gated))]);
-    let finding = only(&found, "ServingNotProven", LLM, "no route", "kubectl describe");
+    let finding = only(&found, "ServingNotProven", LLM, "no route", "what the message says");
     assert_eq!(finding.chain, ["ServingProven=False NoRoute"]);
 }

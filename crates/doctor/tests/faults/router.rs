@@ -209,7 +209,7 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
         "PoolMissing",
         LLM,
         "no InferencePool ns/llm-inference-pool",
-        "why the controller did not create it",
+        "kubectl describe llminferenceservice -n ns llm",
     );
     let found = with(|facts| {
         pooled(facts);

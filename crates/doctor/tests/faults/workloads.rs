@@ -96,10 +96,90 @@ fn with_pod(status: &Value) -> Vec<Finding> {
 }
 
 #[test]
+fn a_secret_that_is_missing_is_named_with_its_entries_and_the_command_that_creates_it() {
+    let storage = |uri: &str, annotation: &str, message: &str| {
+        with(|facts| {
+            unready(facts, "MainWorkloadReady", "ReconcileSingleNodeWorkloadError", message);
+            let platform = Arc::make_mut(&mut facts.snapshot.platform);
+            platform.credentials.storage_secret_name_annotation =
+                "serving.kserve.io/storageSecretName".to_owned();
+            let service = Arc::make_mut(&mut facts.services[0]);
+            service.spec.model.uri = serde_json::from_value(json!(uri)).unwrap();
+            service.metadata.annotations =
+                Some([("serving.kserve.io/storageSecretName".to_owned(), annotation.to_owned())].into());
+        })
+    };
+    let missing = "cannot plan the workload: secrets \"keys\" not found";
+    let create = "run `kubectl create secret generic -n ns keys ";
+    for (uri, command) in [
+        ("hf://a/b", "--from-literal=HF_TOKEN=\"$HF_TOKEN\"`"),
+        ("s3://bucket/m", "--from-literal=awsSecretAccessKey=\"$AWS_SECRET_ACCESS_KEY\"`"),
+        ("gs://bucket/m", "--from-file=gcloud-application-credentials.json=KEY.json`"),
+        (
+            "https://models.example/m.gguf",
+            "--from-literal=https-host=models.example --from-literal=headers='{",
+        ),
+    ] {
+        let found = storage(uri, "keys", missing);
+        let finding =
+            only(&found, "SecretMissing", LLM, "there is no Secret ns/keys for the download", create);
+        assert!(finding.fix.contains(command), "{finding:#?}");
+        assert!(finding.fix.contains("the annotation serving.kserve.io/storageSecretName"), "{finding:#?}");
+        assert!(finding.is_permanent());
+    }
+    let found = storage("hf://a/b", "other", missing);
+    only(
+        &found,
+        "SecretMissing",
+        LLM,
+        "ns/keys",
+        "remove the name from `secrets` of the pods' ServiceAccount",
+    );
+    let found = storage("pvc://claim/m", "keys", missing);
+    only(&found, "SecretMissing", LLM, "ns/keys", "a model at pvc:// needs no Secret");
+
+    let in_pod = |message: &str| {
+        with(|facts| {
+            unready(facts, "MainWorkloadReady", "MinimumReplicasUnavailable", "");
+            let status = waiting("main", "CreateContainerConfigError", message);
+            let mut pod = pod("llm-kserve-1", &json!({"app": "llm"}), &status);
+            let entry = |key: &str| json!({"secretKeyRef": {"name": "token", "key": key}});
+            pod["spec"]["containers"] = json!([{"name": "main", "image": "registry.example:5000/vllm:1", "env": [
+                {"name": "A", "valueFrom": entry("a")}, {"name": "B", "valueFrom": entry("b.txt")},
+                {"name": "C", "valueFrom": {"configMapKeyRef": {"name": "token", "key": "c"}}},
+            ]}]);
+            facts.pods = vec![object(pod)];
+        })
+    };
+    for (message, fix) in [
+        (
+            "secret \"token\" not found",
+            "secret generic -n ns token --from-literal=a=VALUE --from-literal=b.txt=VALUE`",
+        ),
+        (
+            "configmap \"token\" not found",
+            "run `kubectl create configmap -n ns token --from-literal=c=VALUE`",
+        ),
+        (
+            "couldn't find key a in Secret ns/token",
+            "run `kubectl patch secret -n ns token -p '{\"stringData\": {\"a\": \"VALUE\"}}'`",
+        ),
+        ("couldn't find key c in ConfigMap ns/token", "patch configmap -n ns token -p '{\"data\": {\"c\":"),
+    ] {
+        only(&in_pod(message), "ContainerNotCreated", LLM, message, fix);
+    }
+}
+
+#[test]
 fn pods_that_do_not_start_lead_to_image_configuration_memory_or_model() {
     let found = with_pod(&waiting("main", "ImagePullBackOff", "not found"));
-    let finding =
-        only(&found, "ImageNotPulled", LLM, "example.com/vllm:1 cannot be pulled", "imagePullSecrets");
+    let finding = only(
+        &found,
+        "ImageNotPulled",
+        LLM,
+        "example.com/vllm:1 cannot be pulled",
+        "--docker-server=docker.io",
+    );
     let chain = [
         "MainWorkloadReady=False MinimumReplicasUnavailable",
         "Deployment ns/llm-kserve",
@@ -108,7 +188,10 @@ fn pods_that_do_not_start_lead_to_image_configuration_memory_or_model() {
     assert_eq!(finding.chain, chain);
 
     let found = with_pod(&waiting("main", "CreateContainerConfigError", "secret \"token\" not found"));
-    only(&found, "ContainerNotCreated", LLM, "secret \"token\" not found", "names in namespace ns");
+    let fix = "run `kubectl create secret generic -n ns token --from-file=FILE`, or correct the name";
+    only(&found, "ContainerNotCreated", LLM, "secret \"token\" not found", fix);
+    let found = with_pod(&waiting("main", "CreateContainerConfigError", "no such host"));
+    only(&found, "ContainerNotCreated", LLM, "no such host", "what the message names in namespace ns");
     let found = with_pod(&waiting("main", "NoLocalRole", "nothing here runs this image"));
     let finding = only(
         &found,
@@ -174,7 +257,8 @@ fn pods_that_do_not_start_lead_to_image_configuration_memory_or_model() {
         facts.pods = vec![object(pod("llm-kserve-1", &json!({"app": "llm"}), &creating))];
         facts.events = vec![event("FailedMount", "secret \"certs\" not found")];
     });
-    only(&found, "VolumeNotMounted", LLM, "secret \"certs\" not found", "names in namespace ns");
+    let fix = "kubectl create secret generic -n ns certs --from-file=FILE";
+    only(&found, "VolumeNotMounted", LLM, "secret \"certs\" not found", fix);
     let found = with(|facts| {
         unready(facts, "MainWorkloadReady", "Progressing", "");
         facts.pods = vec![object(pod(
@@ -255,7 +339,7 @@ fn pods_that_may_not_be_created_lead_to_quota_or_pod_security() {
         "AccountMissing",
         LLM,
         "ns/x",
-        "serviceAccountName",
+        "kubectl create serviceaccount -n ns x",
     );
     only(&refused("denied by policy"), "PodsRefused", LLM, "denied by policy", "kubectl describe deployment");
 

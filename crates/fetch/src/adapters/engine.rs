@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsStr,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     path::{Component, Path, PathBuf},
     time::Duration,
 };
@@ -41,6 +41,8 @@ pub enum EngineError {
 pub(super) struct Engine {
     client: Client,
     url: String,
+    /// The API key, if the engine asks for one.
+    key: Option<String>,
 }
 
 /// A model or an adapter that the engine serves.
@@ -73,17 +75,17 @@ impl ServedModel {
 // === impl Engine ===
 
 impl Engine {
-    pub(super) fn new(ip: IpAddr, port: u16, tls: bool) -> Result<Self, FetchError> {
+    pub(super) fn new(address: SocketAddr, tls: bool, key: Option<String>) -> Result<Self, FetchError> {
         let client = http::client(longboat_tls::insecure_client_config(&[]), |builder| {
             builder.no_proxy().user_agent(concat!("longboat-loader/", env!("CARGO_PKG_VERSION")))
         })?;
         let scheme = if tls { "https" } else { "http" };
-        Ok(Self { client, url: format!("{scheme}://{}", SocketAddr::new(ip, port)) })
+        Ok(Self { client, url: format!("{scheme}://{address}"), key })
     }
 
     pub(super) async fn models(&self) -> Result<Vec<ServedModel>, EngineError> {
         let request = self.client.get(format!("{}/v1/models", self.url)).timeout(LIST_TIMEOUT);
-        let body = send(request).await?;
+        let body = self.send(request).await?;
         parse_models(&body)
     }
 
@@ -101,30 +103,33 @@ impl Engine {
 
     async fn post(&self, path: &str, fields: &Value) -> Result<(), EngineError> {
         let request = self.client.post(format!("{}{path}", self.url)).json(fields).timeout(LOAD_TIMEOUT);
-        send(request).await.map(drop)
+        self.send(request).await.map(drop)
     }
-}
 
-async fn send(request: RequestBuilder) -> Result<Vec<u8>, EngineError> {
-    let mut response = request.send().await.map_err(|error| {
-        if error.is_connect() {
-            EngineError::Down(innermost(&error))
-        } else {
-            EngineError::Silent(innermost(&error))
+    async fn send(&self, request: RequestBuilder) -> Result<Vec<u8>, EngineError> {
+        let request = self.key.iter().fold(request, RequestBuilder::bearer_auth);
+        let mut response = request.send().await.map_err(|error| {
+            if error.is_connect() {
+                EngineError::Down(innermost(&error))
+            } else {
+                EngineError::Silent(innermost(&error))
+            }
+        })?;
+        let status = response.status();
+        let mut body = Vec::new();
+        while let Some(piece) =
+            response.chunk().await.map_err(|error| EngineError::Silent(innermost(&error)))?
+        {
+            body.extend_from_slice(&piece);
+            if body.len() > MAX_RESPONSE_BYTES {
+                break;
+            }
         }
-    })?;
-    let status = response.status();
-    let mut body = Vec::new();
-    while let Some(piece) = response.chunk().await.map_err(|error| EngineError::Silent(innermost(&error)))? {
-        body.extend_from_slice(&piece);
-        if body.len() > MAX_RESPONSE_BYTES {
-            break;
+        if status.is_success() {
+            return Ok(body);
         }
+        Err(EngineError::Refused { status: status.as_u16(), words: words(&body) })
     }
-    if status.is_success() {
-        return Ok(body);
-    }
-    Err(EngineError::Refused { status: status.as_u16(), words: words(&body) })
 }
 
 /// Parses the engine's list of models.

@@ -18,7 +18,7 @@ use std::{
 };
 
 use longboat_download::{
-    adapters::{AdapterReport, LOADER_PORT, ListedAdapter, MAX_LIST_BYTES},
+    adapters::{AdapterReport, ENGINE_KEY_VARIABLE, LOADER_PORT, ListedAdapter, MAX_LIST_BYTES},
     address::Address,
 };
 use tokio::{
@@ -102,7 +102,11 @@ pub async fn keep_adapters_loaded(
     let page = Arc::new(Page::default());
     let mut loader = Loader {
         list,
-        engine: Engine::new(args.pod_ip, args.engine_port, args.engine_tls)?,
+        engine: Engine::new(
+            (args.pod_ip, args.engine_port).into(),
+            args.engine_tls,
+            settings.get(ENGINE_KEY_VARIABLE).map(str::to_owned),
+        )?,
         root: args.adapter_folder.clone(),
         page: page.clone(),
         download: Box::new(move |source, folder| {

@@ -14,6 +14,9 @@ use super::*;
 /// What the engine has: models and the paths from which they were loaded.
 type Served = Arc<Mutex<Vec<(String, String)>>>;
 
+/// The API key of the engine.
+const KEY: &str = "sk-engine";
+
 /// Answers one request as vLLM does. A folder without `adapter_config.json` cannot be loaded.
 fn answer(path: &str, fields: &Value, served: &Mutex<Vec<(String, String)>>) -> (u16, Value) {
     let mut served = served.lock();
@@ -65,7 +68,11 @@ async fn engine(listener: TcpListener, served: Served) {
                 }
             };
             let fields = serde_json::from_str(&body).unwrap_or_default();
-            let (status, body) = answer(head.split(' ').nth(1).unwrap(), &fields, &served);
+            let (status, body) = if head.contains(&format!("authorization: Bearer {KEY}")) {
+                answer(head.split(' ').nth(1).unwrap(), &fields, &served)
+            } else {
+                (401, json!({"error": "Unauthorized"}))
+            };
             let body = body.to_string();
             let response = format!(
                 "HTTP/1.1 {status} \r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
@@ -89,7 +96,7 @@ impl Scene {
     async fn new() -> (Self, JoinHandle<()>) {
         longboat_tls::install_default_provider();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let address = listener.local_addr().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let served: Served = Arc::new(Mutex::new(vec![("m".to_owned(), "/mnt/models".to_owned())]));
         let task = tokio::spawn(engine(listener, served.clone()));
@@ -99,7 +106,7 @@ impl Scene {
         std::fs::create_dir(&root).unwrap();
         let loader = Loader {
             list: folder.path().join("adapters.json"),
-            engine: Engine::new([127, 0, 0, 1].into(), port, false).unwrap(),
+            engine: Engine::new(address, false, Some(KEY.to_owned())).unwrap(),
             root,
             page: Arc::default(),
             download: Box::new(move |source, folder| {

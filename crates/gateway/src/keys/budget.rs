@@ -73,6 +73,11 @@ impl KeyLimits {
     pub(super) const NAMES: [&str; 5] =
         ["requestsPerMinute", "requestsPerDay", "tokensPerMinute", "tokensPerDay", "concurrentRequests"];
 
+    /// Whether tokens are limited.
+    pub(crate) fn has_tokens(&self) -> bool {
+        self.tokens_per_minute.is_some() || self.tokens_per_day.is_some()
+    }
+
     /// The limits that are set, by their names in a Secret.
     pub(super) fn entries(mut self) -> impl Iterator<Item = (&'static str, u64)> {
         Self::NAMES.into_iter().filter_map(move |name| Some((name, (*self.of_name(name)?)?)))

@@ -32,6 +32,8 @@ struct Ledger {
 #[derive(Debug)]
 pub(super) struct Admission {
     account: Option<Arc<Mutex<KeyState>>>,
+    /// The Secret of the key, if the key has limits of tokens.
+    token_limited: Option<Key>,
     /// Whether the client has not asked for the usage that the engine reports.
     hides_usage: bool,
     reader: Option<UsageReader>,
@@ -107,6 +109,7 @@ impl Accounts {
             return Err(Box::new(response));
         }
         let mut admission = Admission::new(Some(account));
+        admission.token_limited = key.spec.limits.has_tokens().then(|| key.secret.clone());
         admission.prepare(key, head, upload).await?;
         Ok(admission)
     }
@@ -172,7 +175,25 @@ fn unauthorized(message: &str) -> Response<ProxyBody> {
 
 impl Admission {
     fn new(account: Option<Arc<Mutex<KeyState>>>) -> Self {
-        Self { account, hides_usage: false, reader: None, stage: Stage::Held, prompt_bytes: 0 }
+        Self {
+            account,
+            token_limited: None,
+            hides_usage: false,
+            reader: None,
+            stage: Stage::Held,
+            prompt_bytes: 0,
+        }
+    }
+
+    /// Refuses a request that changes to a protocol in which nobody counts tokens, if the key has limits of tokens.
+    pub(super) fn without_count(&self) -> Option<Response<ProxyBody>> {
+        let secret = self.token_limited.as_ref()?;
+        let message = format!(
+            "API key {secret} has limits of tokens, which the gateway cannot count in WebSockets and other upgraded connections"
+        );
+        let kind = "invalid_request_error";
+        let error = ApiError { kind, message: &message, param: None, code: Some("upgrade_not_allowed") };
+        Some(error.response(StatusCode::FORBIDDEN))
     }
 
     /// From now on the request costs something, also if the client goes away.

@@ -261,11 +261,16 @@ impl Proxy {
         }
         let is_api = event_stream::is_api(head.uri.path());
         // After the rule was chosen, because rules match the headers that the client sent.
+        let upgrade = Upgrade::take(&mut head);
         if let Some(admission) = &mut admission {
+            if upgrade.is_some()
+                && let Some(refusal) = admission.without_count()
+            {
+                return refusal;
+            }
             authorize::strip(&mut head);
             admission.send();
         }
-        let upgrade = Upgrade::take(&mut head);
         headers::for_upstream(&mut head, arrival);
         if let Some(upgrade) = &upgrade {
             upgrade.ask(&mut head.headers);
@@ -275,7 +280,8 @@ impl Proxy {
         headers::for_client(&mut response);
         found.rule.filters.response.apply(response.headers_mut());
         let switch = |upgrade: Upgrade| {
-            upgrade.connect(&mut response, &arrival.switch, &self.upgraded, self.shutdown.clone())
+            let shutdown = self.shutdown.clone();
+            upgrade.connect(&mut response, &mut admission, &arrival.switch, &self.upgraded, shutdown)
         };
         if upgrade.is_some_and(switch) {
             return response;

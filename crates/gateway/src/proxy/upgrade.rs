@@ -12,7 +12,7 @@ use longboat_accept::ProtocolSwitch;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::{io::InspectReader, sync::CancellationToken, task::TaskTracker};
 
-use super::{body::ProxyBody, deadline::BACK_END_IDLE_TIMEOUT};
+use super::{authorize::Admission, body::ProxyBody, deadline::BACK_END_IDLE_TIMEOUT};
 
 /// A client's wish to change the protocol.
 pub(super) struct Upgrade {
@@ -71,10 +71,11 @@ impl Upgrade {
     }
 
     /// If the back end changes the protocol, connects both sides until they close, are silent for long, or `shutdown`, as a task of
-    /// `connections`. Returns whether it does.
+    /// `connections`. Returns whether it does. The admission of the request then ends with the connection.
     pub(super) fn connect(
         self,
         response: &mut Response<ProxyBody>,
+        admission: &mut Option<Admission>,
         switch: &ProtocolSwitch,
         connections: &TaskTracker,
         shutdown: CancellationToken,
@@ -85,7 +86,9 @@ impl Upgrade {
         let Some(server) = response.extensions_mut().remove::<OnUpgrade>() else { return false };
         self.ask(response.headers_mut());
         switch.switch();
+        let admission = admission.take();
         connections.spawn(shutdown.run_until_cancelled_owned(async move {
+            let _running = admission;
             let (Ok(client), Ok(server)) = (self.client.await, server.await) else { return };
             if let Err(error) = copy(TokioIo::new(client), TokioIo::new(server)).await {
                 tracing::debug!(%error, "An upgraded connection ended early.");

@@ -1,11 +1,14 @@
 //! API keys, in front of a simulator.
 
 use reqwest::header;
-use tokio::net::TcpListener;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    traffic::{Bench, gateway, route, tables},
+    traffic::{Bench, back_end, gateway, route, tables},
     *,
 };
 use crate::KeyReport;
@@ -44,9 +47,26 @@ struct Keyed {
 impl Keyed {
     async fn start(entries: &[(&str, &str)]) -> Self {
         let shutdown = CancellationToken::new();
-        let back_end = simulator(&shutdown).await;
+        Self::before(simulator(&shutdown).await, entries).await
+    }
+
+    async fn before(back_end: SocketAddr, entries: &[(&str, &str)]) -> Self {
         let bench = Bench::start(false, |port| objects(port, back_end, entries)).await;
         Self { bench, back_end }
+    }
+
+    /// Asks for another protocol. Returns the connection and the head of the response.
+    async fn upgrade(&self) -> (TcpStream, String) {
+        let mut stream = TcpStream::connect(self.bench.socket).await.unwrap();
+        let head = format!(
+            "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: echo\r\nAuthorization: Bearer {FIRST}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\n") {
+            answer.push(stream.read_u8().await.unwrap());
+        }
+        (stream, String::from_utf8(answer).unwrap())
     }
 
     async fn ask(&self, key: Option<&str>, more: &Value) -> reqwest::Response {
@@ -176,6 +196,22 @@ async fn a_prompt_counts_although_its_client_does_not_wait_for_the_answer() {
     assert!(answer.await.is_err(), "the client has gone before the answer");
     let usage = keyed.ended().await;
     assert_eq!((usage.requests, usage.prompt_tokens, usage.completion_tokens), (1, 100, 0));
+}
+
+#[tokio::test]
+async fn an_upgraded_connection_keeps_its_place_and_needs_a_key_without_limits_of_tokens() {
+    let keyed = Keyed::before(back_end().await, &[("key", FIRST), ("concurrentRequests", "1")]).await;
+    let (stream, head) = keyed.upgrade().await;
+    assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+    assert_eq!(keyed.report().usage.concurrent_requests, 1);
+    assert!(keyed.upgrade().await.1.starts_with("HTTP/1.1 429 "));
+    drop(stream);
+    keyed.ended().await;
+    assert!(keyed.upgrade().await.1.starts_with("HTTP/1.1 101 "));
+
+    let keyed = Keyed::before(back_end().await, &[("key", FIRST), ("tokensPerDay", "9")]).await;
+    assert!(keyed.upgrade().await.1.starts_with("HTTP/1.1 403 "));
+    assert_eq!(keyed.ended().await.prompt_tokens, 0);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Statuses of listeners, and the routes that they accept.
 
 use super::*;
-use crate::gateways::Protocol;
+use crate::{certificates::LastUsable, gateways::Protocol};
 
 fn gateway(listeners: &Value) -> Value {
     json!({"kind": "Gateway", "metadata": {"name": "g", "generation": 3}, "spec": {"listeners": listeners}})
@@ -90,6 +90,42 @@ fn a_certificate_of_another_namespace_needs_a_grant() {
     for objects in [vec![listener("none", "ns")], vec![listener("broken", "ns"), broken]] {
         assert_eq!(resolved(objects), "ResolvedRefs=False InvalidCertificateRef");
     }
+}
+
+#[test]
+fn a_certificate_stays_in_use_if_its_secret_gets_a_broken_one_and_no_longer_if_it_is_deleted() {
+    let mut gateway = gateway(&json!([
+        {"name": "tls", "port": 443, "protocol": "HTTPS", "tls": {"certificateRefs": [{"name": "own"}]}},
+    ]));
+    gateway["spec"]["tls"] = json!({"backend": {"clientCertificateRef": {"name": "own"}}});
+    let [own, mut broken] = ["a.example", "b.example"].map(|host| secret("own", host).0);
+    broken["data"]["tls.crt"] = own["data"]["tls.crt"].clone();
+    let mut last_usable = LastUsable::default();
+    let mut see = |secret: Option<&Value>| {
+        let mut observed = observed([Some(&gateway), secret].into_iter().flatten().cloned());
+        observed.former_secrets = last_usable.update(&observed.secrets);
+        let mut ports = Ports::only("127.0.0.1".parse().unwrap(), 80, &observed.gateways);
+        ports.open.insert(([127, 0, 0, 1], 443).into(), Protocol::Https);
+        let status = statuses(&observed, &ports).gateways[0].status.clone().unwrap();
+        let [programmed, resolved] = [1, 2].map(|at| status.listeners[0].conditions[at].clone());
+        let of_gateway = summary(&status.conditions)[2].clone();
+        (summary(&[programmed, resolved.clone()]), of_gateway, resolved.message)
+    };
+    let (listener, of_gateway, _) = see(Some(&own));
+    assert_eq!(listener, FINE[1..3]);
+    assert_eq!(of_gateway, "ResolvedRefs=True ResolvedRefs");
+    for _ in 0..2 {
+        let (listener, of_gateway, message) = see(Some(&broken));
+        assert_eq!(listener, ["Programmed=True Programmed", "ResolvedRefs=False InvalidCertificateRef"]);
+        assert_eq!(of_gateway, "ResolvedRefs=False InvalidClientCertificateRef");
+        assert!(
+            message.starts_with("Secret ns/own: ") && message.ends_with("it had before stays in use"),
+            "{message}"
+        );
+    }
+    assert_eq!(see(Some(&own)).0, FINE[1..3]);
+    assert!(see(None).0[0].starts_with("Programmed=False"));
+    assert!(see(Some(&broken)).0[0].starts_with("Programmed=False"));
 }
 
 #[test]

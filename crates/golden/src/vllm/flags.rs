@@ -16,11 +16,13 @@ pub struct Flag {
     pub bounds: BTreeMap<String, Value>,
     /// The allowed values, if there is a list of them.
     pub choices: Vec<String>,
+    /// The fields of its JSON, if it has those of one class of settings and no others.
+    pub fields: Vec<String>,
     /// The default.
     pub default: String,
     /// Whether it also takes an empty value, and the word None.
     pub optional: bool,
-    /// What a value is: `text`, `integer`, `number`, `size`, `size_or_auto` or `json`.
+    /// What a value is: `text`, `integer`, `number`, `size`, `size_or_auto`, `json` or `object` (a JSON object).
     pub r#type: String,
     /// How many values it takes: `0`, `1`, `?` or `+`.
     pub values: String,

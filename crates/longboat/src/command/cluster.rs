@@ -1,15 +1,16 @@
 //! Connects to the cluster of a verb.
 
-use std::io::ErrorKind;
+use std::{io::ErrorKind, path::PathBuf};
 
 use anyhow::{anyhow, bail};
 use k8s_openapi::api::core::v1::Namespace as NamespaceObject;
 use kube::{
     Api, Client, Config,
-    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError},
 };
 use longboat_controller::reader;
 use longboat_key::Namespace;
+use longboat_manifest::yaml_error;
 
 use crate::{cli::ClusterArgs, tree::Environment};
 
@@ -79,20 +80,62 @@ async fn config(cluster: &ClusterArgs) -> anyhow::Result<Config> {
 /// Returns the error if there is neither a kubeconfig nor a service account of a pod.
 fn nowhere(error: &KubeconfigError) -> anyhow::Error {
     let why = sentence(error);
+    if let Some(file) = unreadable_file() {
+        return anyhow!("cannot use the kubeconfig `{}`: {why}", file.display());
+    }
     anyhow!(
         "no cluster is configured: {why}, and this is not a pod\n  Set KUBECONFIG, or use `--kubeconfig`."
     )
 }
 
-/// Describes the error of a kubeconfig. kube's own message quotes paths like Rust's debug output.
+/// Returns the file of the variable KUBECONFIG that is no kubeconfig.
+fn unreadable_file() -> Option<PathBuf> {
+    let named = std::env::var_os("KUBECONFIG")?;
+    std::env::split_paths(&named)
+        .find(|path| matches!(Kubeconfig::read_from(path), Err(KubeconfigError::Parse(_))))
+}
+
+/// Describes the error of a kubeconfig by its fields. kube's own messages have the words of its libraries.
 fn sentence(error: &KubeconfigError) -> String {
+    let data = |field: &str, error: &LoadDataError| match error {
+        LoadDataError::DecodeBase64(_) => format!("`{field}-data` is not base64"),
+        LoadDataError::ReadFile(error, path) => {
+            format!("`{field}`: cannot read `{}`: {error}", path.display())
+        }
+        LoadDataError::NoBase64DataOrFile => format!("it has neither `{field}` nor `{field}-data`"),
+    };
     match error {
         KubeconfigError::ReadConfig(error, path) if error.kind() == ErrorKind::NotFound => {
             format!("there is no file `{}`", path.display())
         }
         KubeconfigError::ReadConfig(error, path) => format!("cannot read `{}`: {error}", path.display()),
         KubeconfigError::CurrentContextNotSet => "it has no current context: use `--context`".to_owned(),
-        other => other.to_string(),
+        KubeconfigError::KindMismatch => {
+            "its files have several values of `kind`: expected `Config` in each".to_owned()
+        }
+        KubeconfigError::ApiVersionMismatch => {
+            "its files have several values of `apiVersion`: expected `v1` in each".to_owned()
+        }
+        KubeconfigError::LoadContext(name) => {
+            format!("it has no context `{name}`: `kubectl config get-contexts` lists those that it has")
+        }
+        KubeconfigError::LoadClusterOfContext(name) => {
+            format!("it has no cluster `{name}`, which its context names")
+        }
+        KubeconfigError::FindPath => "there is no home folder".to_owned(),
+        KubeconfigError::Parse(error) => {
+            let (at, message) = yaml_error(error);
+            format!("line {}, column {}: {message}", at.line, at.column)
+        }
+        KubeconfigError::MissingClusterUrl => "its cluster has no `server`".to_owned(),
+        KubeconfigError::ParseClusterUrl(error) => format!("`server` of its cluster is no URL: {error}"),
+        KubeconfigError::ParseProxyUrl(error) => format!("`proxy-url` of its cluster is no URL: {error}"),
+        KubeconfigError::LoadCertificateAuthority(error) => data("certificate-authority", error),
+        KubeconfigError::LoadClientCertificate(error) => data("client-certificate", error),
+        KubeconfigError::LoadClientKey(error) => data("client-key", error),
+        KubeconfigError::ParseCertificates(_) => {
+            "`certificate-authority` of its cluster has no certificates as PEM".to_owned()
+        }
     }
 }
 
@@ -103,5 +146,37 @@ fn unreachable(address: &str, error: &kube::Error) -> anyhow::Error {
         _ => anyhow!(
             "the API server at {address} does not answer: {said}\n  Is the cluster running, and is this its kubeconfig?"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_error_of_a_kubeconfig_names_the_place_and_no_library() {
+        const CLUSTERS: &str = "clusters: [{name: k, cluster: {server: 'https://127.0.0.1:1', certificate-authority-data: '?'}}]";
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        let context = |cluster: &str| {
+            format!(
+                "current-context: c\ncontexts: [{{name: c, context: {{cluster: {cluster}}}}}]\n{CLUSTERS}\n"
+            )
+        };
+        for (text, expected) in [
+            ("clusters:\n- name: [".to_owned(), "line 2, column"),
+            ("clusters: 3".to_owned(), "line 1, column 11: "),
+            ("kind: Config".to_owned(), "it has no current context: use `--context`"),
+            ("current-context: d".to_owned(), "it has no context `d`: `kubectl config get-contexts` lists"),
+            (context("other"), "it has no cluster `other`, which its context names"),
+            (context("k"), "`certificate-authority-data` is not base64"),
+        ] {
+            std::fs::write(&path, &text).unwrap();
+            let args = ClusterArgs { kubeconfig: Some(path.clone()), context: None };
+            let error = config(&args).await.unwrap_err().to_string();
+            let start = format!("cannot use the kubeconfig `{}`: {expected}", path.display());
+            assert!(error.starts_with(&start), "{text}: {error}");
+            assert!(!error.contains("failed to") && !error.contains("serde"), "{error}");
+        }
     }
 }

@@ -127,7 +127,9 @@ impl Cluster for ClusterBackend {
         let found = service::find(&self.client, &found, self.gateway.as_ref()).await;
         let found = found.map_err(|error| format!("{error:#}"))?;
         let resolve = found.question.resolved();
-        let Question { api, url, headers, .. } = found.question;
+        let key = found.question.known_key().map(|key| format!("Bearer {key}"));
+        let Question { api, url, mut headers, .. } = found.question;
+        headers.extend(key.map(|key| ("Authorization".to_owned(), key)));
         if api != Api::Chat {
             return Err(format!("the routes of {} lead to /v1{}, and not to chats", found.name, api.path()));
         }

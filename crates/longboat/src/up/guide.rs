@@ -2,6 +2,7 @@
 
 use std::{fmt::Write, path::Path};
 
+use longboat_api::shell::quoted;
 use owo_colors::OwoColorize;
 
 use super::{
@@ -39,7 +40,7 @@ pub(crate) fn lines(services: &[Service], groups: &[Group], kubeconfig: &Path, t
     }
     lines.push(String::new());
     lines.push(format!("{}", "In another terminal:".bold()));
-    lines.push(format!("  export KUBECONFIG={}", kubeconfig.display()));
+    lines.push(format!("  export KUBECONFIG={}", quoted(&kubeconfig.display().to_string())));
     lines.push("  kubectl get llmisvc       # and all other kubectl commands".into());
     lines.push("  longboat doctor           # find out why something does not work".into());
     lines.push(String::new());
@@ -47,16 +48,18 @@ pub(crate) fn lines(services: &[Service], groups: &[Group], kubeconfig: &Path, t
 }
 
 fn example_requests(question: &Question, model: &str) -> Vec<String> {
-    let Question { api, url, headers, needs_key, .. } = question;
+    let Question { api, url, headers, needs_key, engine_key, .. } = question;
+    let needs_key = *needs_key || engine_key.is_some();
     // The cluster has its own certificate authority.
     let is_secure = url.starts_with("https://");
     let insecure = if is_secure { "-k " } else { "" };
     let given: Vec<_> = headers.iter().map(|(name, value)| format!(" -H '{name}: {value}'")).collect();
     let mut given = given.concat();
-    if *needs_key {
+    if needs_key {
         given.push_str(" -H \"Authorization: Bearer $KEY\"");
     }
     let mut lines = vec![String::new()];
+    lines.extend(engine_key.iter().map(|key| format!("  {}", key.line)));
     let resolved = question.resolved();
     let port = url.parse::<http::Uri>().ok().and_then(|url| url.port_u16()).unwrap_or(443);
     let resolve = resolved.as_ref().map(|(host, socket)| format!("--resolve {host}:{port}:{} ", socket.ip()));
@@ -74,7 +77,7 @@ fn example_requests(question: &Question, model: &str) -> Vec<String> {
     let Some(base) = question.base() else { return lines };
     lines.extend([String::new(), "  from openai import OpenAI".into()]);
     let mut options = String::new();
-    let key = if *needs_key {
+    let key = if needs_key {
         lines.push("  import os".into());
         "os.environ[\"KEY\"]"
     } else {
@@ -101,6 +104,7 @@ fn example_requests(question: &Question, model: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::up::engine_key::RequiredKey;
 
     #[test]
     fn the_first_service_is_asked_and_all_are_named() {
@@ -142,6 +146,9 @@ mod tests {
                 headers: headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
                 resolve: url.starts_with("https://a.").then(|| "127.96.0.1:8443".parse().unwrap()),
                 needs_key: url.contains("keyed"),
+                engine_key: url
+                    .contains("guarded")
+                    .then(|| RequiredKey { text: None, line: "export KEY=x".into() }),
             },
         };
         let text = |service: Service| {
@@ -163,6 +170,8 @@ mod tests {
         let shown = text(service(Api::Chat, "http://127.0.0.1:8080/ns/keyed/v1/chat/completions", &[]));
         assert!(shown.contains(r#"-H "Authorization: Bearer $KEY""#), "{shown}");
         assert!(shown.contains(r#"api_key=os.environ["KEY"])"#), "{shown}");
+        let shown = text(service(Api::Chat, "http://127.0.0.1:8080/ns/guarded/v1/chat/completions", &[]));
+        assert!(shown.contains("\n  export KEY=x\n  curl") && shown.contains("Bearer $KEY"), "{shown}");
         let shown = text(service(Api::Chat, "https://a.example.com:8443/ns/a/v1/chat/completions", &[]));
         for part in [
             "curl -k --resolve a.example.com:8443:127.96.0.1 https://a.example.com:8443/ns/a/v1/chat/completions -H",

@@ -25,6 +25,11 @@ pub(crate) struct Answer {
     pub(crate) streaming: Duration,
 }
 
+/// The API key that the person has given.
+pub(crate) fn given_key() -> Option<String> {
+    std::env::var(API_KEY).ok()
+}
+
 /// Sends one prompt, and prints the streamed answer to stdout.
 pub(crate) async fn ask(service: &Service, text: &str) -> anyhow::Result<()> {
     let Question { api, .. } = &service.question;
@@ -49,7 +54,7 @@ pub(crate) async fn stream(service: &Service, mut body: Value, answer: &mut Answ
     for (name, value) in headers {
         request = request.header(name, value);
     }
-    if let Ok(key) = std::env::var(API_KEY) {
+    if let Some(key) = given_key().as_deref().or_else(|| service.question.known_key()) {
         request = request.bearer_auth(key);
     }
     let begin = Instant::now();

@@ -7,6 +7,8 @@ use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_local::{Entrance, Keys, Routes};
 use serde_json::json;
 
+use super::engine_key::RequiredKey;
+
 /// The gateway of this machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Gateway {
@@ -34,8 +36,10 @@ pub(crate) struct Question {
     /// Where the host of the URL is, if it has a name. Only a listener with TLS needs one, because the name selects the
     /// certificate.
     pub(crate) resolve: Option<SocketAddr>,
-    /// Whether it needs an API key, which only the person knows.
+    /// Whether the gateway asks for an API key, which only the person knows.
     pub(crate) needs_key: bool,
+    /// The API key for which the engine asks. The gateway passes it on only if it asks for none itself.
+    pub(crate) engine_key: Option<RequiredKey>,
 }
 
 // === impl Api ===
@@ -81,7 +85,7 @@ impl Question {
     pub(crate) fn below(url: &str) -> Self {
         let api = Api::Chat;
         let url = format!("{url}/v1{}", api.path());
-        Self { api, url, headers: Vec::new(), resolve: None, needs_key: false }
+        Self { api, url, headers: Vec::new(), resolve: None, needs_key: false, engine_key: None }
     }
 
     /// Returns a request that the gateway sends to a server of the service, or `None` if no route of the service leads to an
@@ -106,13 +110,18 @@ impl Question {
                 (format!("http://{socket}{path}"), None)
             }
         };
-        Self { api, url, headers, resolve, needs_key: entrance.needs_key }
+        Self { api, url, headers, resolve, needs_key: entrance.needs_key, engine_key: None }
     }
 
     /// Returns the host of the URL and its address, if the host has a name that only this machine knows.
     pub(crate) fn resolved(&self) -> Option<(String, SocketAddr)> {
         let host = self.url.parse::<http::Uri>().ok()?.host()?.to_owned();
         Some((host, self.resolve?))
+    }
+
+    /// The key of the engine, if it is known and nobody else needs the header for another one.
+    pub(crate) fn known_key(&self) -> Option<&str> {
+        self.engine_key.as_ref().filter(|_| !self.needs_key)?.text.as_deref()
     }
 
     /// Returns the base URL for OpenAI's clients, if they can send this request.

@@ -8,7 +8,10 @@ use kube::{Api, Client};
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceStatus};
 use serde_json::Value;
 
-use super::question::{Gateway, Question};
+use super::{
+    engine_key::RequiredKey,
+    question::{Gateway, Question},
+};
 
 /// How long a server may take to accept a connection.
 pub(crate) const CONNECT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
@@ -53,7 +56,8 @@ pub(crate) async fn find(
             .with_context(|| format!("cannot find the address of {name}"))?,
     };
     let question = gateway.and_then(|gateway| Question::through(gateway, service));
-    let question = question.unwrap_or_else(|| Question::below(&url));
+    let mut question = question.unwrap_or_else(|| Question::below(&url));
+    question.engine_key = RequiredKey::find(client, namespace, own).await;
     let stated = stated_model(&status, namespace)
         .or_else(|| service.spec.model.name.clone().filter(|model| !model.is_empty()))
         .unwrap_or_else(|| own.to_owned());
@@ -103,7 +107,9 @@ async fn known_model(question: &Question, url: &str, stated: &str) -> Option<Str
         Some(base) if question.resolve.is_some() => format!("{base}/models"),
         _ => format!("{url}/v1/models"),
     };
-    let response = http(question.resolved()).ok()?.get(url).timeout(MODELS_TIMEOUT).send().await.ok()?;
+    let request = http(question.resolved()).ok()?.get(url).timeout(MODELS_TIMEOUT);
+    let request = question.known_key().into_iter().fold(request, reqwest::RequestBuilder::bearer_auth);
+    let response = request.send().await.ok()?;
     let answer: Value = serde_json::from_slice(&response.bytes().await.ok()?).ok()?;
     let ids: Vec<&str> = answer["data"].as_array()?.iter().filter_map(|model| model["id"].as_str()).collect();
     let known = ids.iter().find(|id| **id == stated).or(ids.first())?;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, api::ListParams};
+use longboat_api::shell::quoted;
 use longboat_controller::reader;
 use longboat_key::Key;
 use longboat_plan::counted;
@@ -33,7 +34,7 @@ pub(crate) fn stopped(state: Option<&Path>) -> String {
     match state {
         Some(folder) => format!(
             "Stopped. The objects are kept; `longboat up --state {}` continues with them.",
-            folder.display()
+            quoted(&folder.display().to_string())
         ),
         None => "Stopped. All processes have ended, and all temporary files are removed.".to_owned(),
     }

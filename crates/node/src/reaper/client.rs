@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +21,12 @@ struct Pipe {
 }
 
 impl Reaper {
-    /// Starts the reaper. Tells it the node's id and, if the state directory is to be removed, its path.
-    pub(crate) fn start(executable: &Path, node_id: &str, dir: Option<&Path>) -> io::Result<Self> {
+    /// Starts the reaper. Tells it the node's id, and the folders to remove.
+    pub(crate) fn start<'a>(
+        executable: &Path,
+        node_id: &str,
+        dirs: impl IntoIterator<Item = &'a PathBuf>,
+    ) -> io::Result<Self> {
         let mut child = Command::new(executable)
             .arg("reaper")
             .stdin(Stdio::piped())
@@ -33,7 +37,7 @@ impl Reaper {
         let stdin = child.stdin.take();
         let reaper = Self(Arc::new(Mutex::new(Pipe { child, stdin })));
         reaper.send(&format!("node {node_id}"));
-        if let Some(dir) = dir {
+        for dir in dirs {
             reaper.send(&format!("dir {}", dir.display()));
         }
         Ok(reaper)

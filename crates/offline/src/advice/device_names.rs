@@ -47,7 +47,14 @@ fn misspelt(name: &str) -> Option<&'static str> {
     if KNOWN.contains(&name) || !name.contains('/') {
         return None;
     }
-    nearest(KNOWN, name)
+    // A domain that is cut off is too far from the whole one.
+    let (vendor, device) = name.split_once('/')?;
+    let is_cut = |known: &&str| {
+        known
+            .strip_prefix(vendor)
+            .is_some_and(|rest| rest.starts_with('.') && rest.ends_with(&format!("/{device}")))
+    };
+    nearest(KNOWN, name).or_else(|| KNOWN.into_iter().find(|known| is_cut(known)))
 }
 
 #[cfg(test)]
@@ -59,7 +66,8 @@ mod tests {
     fn a_device_that_nobody_offers_is_told_its_name() {
         for (name, meant) in [
             ("nvidia.com/gpus", Some("nvidia.com/gpu")),
-            ("nvidia/gpu", None),
+            ("nvidia/gpu", Some("nvidia.com/gpu")),
+            ("nvidia/gpus", None),
             ("nvdia.com/gpu", Some("nvidia.com/gpu")),
             ("amd.com/gpus", Some("amd.com/gpu")),
             ("nvidia.com/mig-1g.5gb", None),

@@ -4,6 +4,7 @@ mod command;
 mod device_names;
 mod empty_dir;
 mod engine_flags;
+mod engine_key;
 mod engine_variables;
 mod grace;
 mod image_devices;
@@ -15,6 +16,7 @@ mod model;
 mod names;
 mod pod_user;
 mod pool;
+mod probe_path;
 mod probe_port;
 mod probe_scheme;
 mod routing;
@@ -53,6 +55,7 @@ pub(crate) struct Advice {
 pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effective) -> Vec<Advice> {
     let mut all = model::check(scene.snapshot(), service, &effective.spec);
     all.extend(engine_flags::check(service, &effective.spec));
+    all.extend(engine_key::check(service, &effective.spec));
     all.extend(command::check(&effective.spec));
     all.extend(engine_variables::check(&effective.spec));
     all.extend(sglang::check(&effective.spec));
@@ -73,6 +76,7 @@ pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
     all.extend(transfer::check(&effective.spec));
     all.extend(keys::check(scene.snapshot(), service, &effective.spec));
     all.extend(routing::check(scene.snapshot(), service, &effective.spec));
+    all.extend(probe_path::check(&effective.spec));
     all.extend(probe_port::check(&effective.spec));
     all.extend(probe_scheme::check(&effective.spec));
     all.extend(pool::check(scene, service, effective));

@@ -105,7 +105,8 @@ fn an_annotated_secret_that_is_not_in_the_files_is_warned_about() {
         said(&annotated("s3://bucket/m")),
         [
             "3:35 warning metadata.annotations[serving.kserve.io/storageSecretName]: Secret default/keys is not in these \
-             files (it must exist on the cluster before the model can be downloaded)"
+             files (it must exist on the cluster before the model can be downloaded: `kubectl create secret generic -n default keys \
+             --from-literal=AWS_ACCESS_KEY_ID=\"$AWS_ACCESS_KEY_ID\" --from-literal=AWS_SECRET_ACCESS_KEY=\"$AWS_SECRET_ACCESS_KEY\"`)"
         ]
     );
     assert_eq!(said(&annotated("pvc://claim")), Vec::<String>::new());

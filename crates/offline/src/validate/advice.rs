@@ -4,7 +4,7 @@ use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_compose::{Effective, Provenance};
 use longboat_key::{Name, Namespace};
 use longboat_manifest::Document;
-use longboat_plan::paths;
+use longboat_plan::{paths, secret_command};
 
 use super::finding::{Finding, ObjectName, Source};
 use crate::{
@@ -79,6 +79,9 @@ fn missing_secret(
         let message = format!("Secret {namespace}/{secret} is not in these files");
         let path = format!("metadata.annotations[{annotation}]");
         let finding = Finding::at(document, name, &path, Source::Plan).warning("SecretNotFound", message);
-        finding.with_hint("it must exist on the cluster before the model can be downloaded")
+        let address = effective.spec.model.uri.address();
+        let command = secret_command(&scene.snapshot().platform, namespace, secret, &address);
+        let command = command.map(|command| format!(": `{command}`")).unwrap_or_default();
+        finding.with_hint(format!("it must exist on the cluster before the model can be downloaded{command}"))
     })
 }

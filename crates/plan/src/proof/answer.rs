@@ -1,7 +1,7 @@
 //! Reads the response to a proof request, and decides which part it comes from: gateway, picker or engine.
 
-use longboat_api::reasons::condition as reason;
-use serde_json::Value;
+use longboat_api::{annotations::SERVING_PROOF, reasons::condition as reason};
+use serde_json::{Value, json};
 
 use super::{probe::Probe, report::Verdict};
 
@@ -128,7 +128,17 @@ fn refusal(probe: &Probe, code: u16, body: &[u8], engines: Engines) -> Verdict {
         && serde_json::from_slice::<Value>(body)
             .is_ok_and(|body| body.get("error").is_some() || body["object"] == "error");
     let is_pickers = is_refusal || text.contains("picker");
+    let is_without_key =
+        serde_json::from_slice::<Value>(body).is_ok_and(|body| body == json!({"error": "Unauthorized"}));
     match code {
+        // vLLM's words.
+        401 if is_without_key => Verdict::no(
+            reason::CREDENTIALS_REQUIRED,
+            format!(
+                "the engine answered 401 at {url}: it asks for an API key (--api-key, VLLM_API_KEY), and the proof sends none. Turn the \
+                 proof off for this service (annotation {SERVING_PROOF}: off), or let the gateway ask for keys in place of the engine"
+            ),
+        ),
         401 | 403 => Verdict::no(
             reason::CREDENTIALS_REQUIRED,
             format!(

@@ -111,6 +111,12 @@ fn a_token_of_this_model_proves_and_everything_else_names_the_link_that_broke() 
         (answer(404, openai), Some(true), "ModelNotServed", "--served-model-name"),
         (answer(401, ""), Some(true), "CredentialsRequired", "answered 401: the route"),
         (
+            answer(401, r#"{"error":"Unauthorized"}"#),
+            Some(true),
+            "CredentialsRequired",
+            "the engine answered 401 at http://gw/ns/llm/v1/completions: it asks for an API key",
+        ),
+        (
             answer(429, "inference error: ResourceExhausted - no decode workers"),
             Some(true),
             "PickerFailed",

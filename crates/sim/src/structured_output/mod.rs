@@ -41,7 +41,7 @@ pub(crate) fn answer(args: &Args, job: &Job, prompt: &Prompt, copy: usize) -> Re
     let tool = tool(args, job, &mut random);
     let (full, is_free) = match (&tool, &job.shape, args.mode) {
         (Some(tool), _, _) => {
-            let made = json::make(&tool.parameters, &mut random).map_err(|reason| {
+            let made = json::make(&arguments_schema(&tool.parameters), &mut random).map_err(|reason| {
                 Refusal::field("tools", format!("The parameters of the tool `{}`: {reason}", tool.name))
             })?;
             (made.to_string(), false)
@@ -90,6 +90,15 @@ fn tool<'j>(args: &Args, job: &'j Job, random: &mut StdRng) -> Option<&'j Tool> 
             if speaks { None } else { tools.list.choose(random) }
         }
     }
+}
+
+/// Returns the schema of a tool's arguments. They are an object, also if the parameters do not say so.
+fn arguments_schema(parameters: &Value) -> Value {
+    let mut schema = parameters.clone();
+    if let Some(fields) = schema.as_object_mut() {
+        fields.entry("type").or_insert_with(|| "object".into());
+    }
+    schema
 }
 
 fn generate_value(shape: &Shape, field: &str, random: &mut StdRng) -> Result<String, Refusal> {

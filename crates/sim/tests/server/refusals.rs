@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use reqwest::Method;
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -34,6 +35,31 @@ async fn mistakes_are_refused_as_vllm_refuses_them() {
         );
         assert!(!answer["error"]["message"].as_str().unwrap().is_empty());
     }
+}
+
+#[tokio::test]
+async fn with_api_keys_requests_need_one_as_in_vllm() {
+    let server = Server::start(&["--api-key", "first", "second", "--max-model-len=64"]).await;
+    let status = async |method: Method, path: &str, key: Option<&str>| {
+        let request = server.client.request(method, server.url(path)).json(&chat("x"));
+        let request = key.into_iter().fold(request, reqwest::RequestBuilder::bearer_auth);
+        let response = request.send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    };
+    let unauthorized = (401, r#"{"error":"Unauthorized"}"#.to_owned());
+    for path in ["/v1/chat/completions", "/v1/nothing", "/v1x", "/inference/v1/generate"] {
+        assert_eq!(status(Method::POST, path, None).await, unauthorized, "{path}");
+        assert_eq!(status(Method::POST, path, Some("third")).await, unauthorized, "{path}");
+    }
+    for key in ["first", "second"] {
+        assert_eq!(status(Method::GET, "/v1/models", Some(key)).await.0, 200);
+        assert_eq!(status(Method::POST, "/v1/chat/completions", Some(key)).await.0, 200);
+    }
+    assert_eq!(status(Method::OPTIONS, "/v1/models", None).await.0, 405);
+    for path in ["/health", "/metrics", "/version", "/ping"] {
+        assert_eq!(status(Method::GET, path, None).await.0, 200, "{path}");
+    }
+    assert_eq!(status(Method::POST, "/tokenize", None).await.0, 200);
 }
 
 #[tokio::test]

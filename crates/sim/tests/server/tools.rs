@@ -40,6 +40,20 @@ async fn tools_are_called_as_tool_choice_says_streamed_and_not() {
 }
 
 #[tokio::test]
+async fn arguments_are_an_object_whatever_the_parameters_say() {
+    let server = Server::start(&[]).await;
+    let alternatives = json!({"anyOf": [{"properties": {"a": {"type": "integer"}}, "required": ["a"]}, {"required": ["b"]}]});
+    for parameters in [json!({}), json!({"description": "none"}), alternatives, Value::Null] {
+        let tool = json!({"type": "function", "function": {"name": "now", "parameters": parameters}});
+        let request = with(&json!({"tools": [tool], "tool_choice": "required"}));
+        let (_, answer) = server.post("/v1/chat/completions", &request).await;
+        let arguments = &answer["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"];
+        let arguments: Value = serde_json::from_str(arguments.as_str().unwrap()).unwrap();
+        assert!(arguments.is_object(), "{parameters}: {arguments}");
+    }
+}
+
+#[tokio::test]
 async fn after_the_result_of_a_tool_the_answer_is_words() {
     let server = Server::start(&[]).await;
     let call = json!({"id": "x", "type": "function", "function": {"name": "weather", "arguments": "{}"}});

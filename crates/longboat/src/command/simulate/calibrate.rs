@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use futures::StreamExt as _;
-use reqwest::Client;
+use reqwest::{Client, RequestBuilder};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::{cli::CalibrateArgs, printer};
+use crate::{cli::CalibrateArgs, printer, up::prompt};
 
 /// The length of short prompts, in words.
 const SHORT_WORDS: usize = 32;
@@ -156,6 +156,7 @@ async fn measure(
 async fn stream(client: &Client, url: &str, body: &Value) -> anyhow::Result<Measurement> {
     let begun = Instant::now();
     let request = client.post(url).header("content-type", "application/json").body(body.to_string());
+    let request = prompt::given_key().into_iter().fold(request, RequestBuilder::bearer_auth);
     let response = request.send().await.with_context(|| format!("cannot send a request to {url}"))?;
     let status = response.status();
     if !status.is_success() {

@@ -5,6 +5,7 @@ mod devices;
 mod former;
 mod lora;
 mod offloading;
+mod pairs;
 mod release;
 mod served_name;
 mod shell;
@@ -44,7 +45,8 @@ pub(super) fn check(service: &LLMInferenceService, spec: &LLMInferenceServiceSpe
         // llm-d's simulator has flags of its own.
         if !main.image.as_deref().is_some_and(|image| image.contains("inference-sim")) {
             all.extend(uses.all.iter().filter_map(|used| unknown(used, main)));
-            let values = uses.all.iter().filter_map(values::check);
+            let judged = uses.all.iter().filter(|used| !is_of_plugin(used, &uses));
+            let values = judged.filter_map(values::check);
             all.extend(values.map(|advice| release::for_image(main, advice)));
             all.extend(stray_words(&uses, words.is_preset));
             all.extend(no_parser(&uses));
@@ -60,9 +62,21 @@ pub(super) fn check(service: &LLMInferenceService, spec: &LLMInferenceServiceSpe
         all.extend(offloading::check(&path, main, words.is_preset, spec));
         all.extend(other_port(&uses, main));
         all.extend(own_host(&uses));
+        all.extend(pairs::check(&uses, spec.model.lora.is_some()));
+        if !path.contains(".worker") {
+            all.extend(no_port(&uses));
+        }
         all.extend(joined(&path, main));
     }
     all
+}
+
+/// Flags whose value may be a name that the file of another flag registers.
+const OF_PLUGINS: [(&str, &str); 2] =
+    [("--tool-call-parser", "--tool-parser-plugin"), ("--reasoning-parser", "--reasoning-parser-plugin")];
+
+fn is_of_plugin(used: &FlagUse<'_>, uses: &Uses<'_>) -> bool {
+    OF_PLUGINS.iter().any(|(flag, plugin)| used.is(flag) && uses.last(plugin).is_some())
 }
 
 /// A flag that this version does not know.
@@ -165,6 +179,24 @@ fn own_host(uses: &Uses<'_>) -> Option<Advice> {
             "makes vLLM listen on {host}, where nobody outside of the pod reaches it: neither probes nor the picker"
         ),
         "remove --host: vLLM then listens on all addresses",
+    ))
+}
+
+/// Flags with which vLLM has no HTTP server at its port.
+const WITHOUT_PORT: [(&str, &str); 3] = [
+    ("--grpc", "speak gRPC"),
+    ("--headless", "compute for another vLLM, without a server"),
+    ("--uds", "listen on a Unix socket"),
+];
+
+/// A server that no probe finds.
+fn no_port(uses: &Uses<'_>) -> Option<Advice> {
+    let (used, what) = WITHOUT_PORT.iter().find_map(|(flag, what)| Some((uses.last(flag)?, what)))?;
+    Some(Advice::warning(
+        used.word.path.clone(),
+        "NoHttpServer",
+        format!("has {}, which makes vLLM {what}: neither probes nor the picker reach it", used.name),
+        format!("remove {}", used.name),
     ))
 }
 

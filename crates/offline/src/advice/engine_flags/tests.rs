@@ -67,7 +67,17 @@ fn values_that_vllm_refuses_are_errors() {
         ("[--max-model-len, 4.5K]", "gives --max-model-len the value 4.5K", plain),
         (
             "[--speculative-config, eagle]",
-            "gives --speculative-config the value eagle, and vLLM 0.32.0 expects JSON",
+            "gives --speculative-config the value eagle, and vLLM 0.32.0 expects a JSON object",
+            "write JSON in single quotes: `'{\"key\": \"value\"}'`",
+        ),
+        (
+            "[--hf-overrides, '{']",
+            "gives --hf-overrides the value {, and vLLM 0.32.0 expects a JSON object",
+            "write JSON in single quotes: `'{\"key\": \"value\"}'`",
+        ),
+        (
+            "[--additional-config, '3']",
+            "gives --additional-config the value 3, and vLLM",
             "write JSON in single quotes: `'{\"key\": \"value\"}'`",
         ),
         (
@@ -138,8 +148,48 @@ fn choices_that_this_version_lacks_are_warnings() {
             "gives --max-lora-rank the value 7, which vLLM 0.32.0 does not know: it takes one of 1, 8, 16",
             "take one of these, or make sure that the version in the image knows it",
         ),
+        // Names that vLLM looks up when it has parsed its flags.
+        (
+            "[--quantization, fp88]",
+            "gives --quantization the value fp88, which vLLM 0.32.0 does not know: it takes one of ",
+            "did you mean `fp8`? Otherwise make sure that the version in the image knows it",
+        ),
+        (
+            "[--load-format, safetensor]",
+            "gives --load-format the value safetensor",
+            "did you mean `safetensors`? Otherwise make sure that the version in the image knows it",
+        ),
+        (
+            "[--reasoning-parser, qwen33]",
+            "gives --reasoning-parser the value qwen33",
+            "did you mean `qwen3`? Otherwise make sure that the version in the image knows it",
+        ),
+        (
+            "[--block-size, '17']",
+            "gives --block-size the value 17, with which vLLM 0.32.0 finds no attention backend for GPUs: all need multiples of 16",
+            "write a multiple of 16, or remove the flag: vLLM chooses a size that fits",
+        ),
+        (
+            "[\"--compilation-config '{\\\"mod\\\": 3}'\"]",
+            "gives --compilation-config JSON with the field `mod`, which vLLM 0.32.0 does not have: it does not start",
+            "did you mean `mode`? Otherwise make sure that the version in the image has it",
+        ),
     ] {
         assert_one(args, "warning", message, hint);
+    }
+}
+
+#[test]
+fn names_that_others_register_are_not_judged() {
+    for args in [
+        "[--reasoning-parser, mine, --reasoning-parser-plugin, /mnt/mine.py]",
+        "[--enable-auto-tool-choice, --tool-parser-plugin, /mnt/mine.py, --tool-call-parser, mine]",
+        "[--distributed-executor-backend, my.module.Executor]",
+        "[--attention-backend, flash_attn]",
+        "[--block-size, '1']",
+        "[\"--hf-overrides '{\\\"any\\\": 3}'\"]",
+    ] {
+        assert_eq!(said(&format!("args: {args}")), [""; 0], "{args}");
     }
 }
 

@@ -8,6 +8,10 @@ use super::{super::Advice, uses::FlagUse};
 /// Values with more choices than this are not listed.
 const LISTED: usize = 24;
 
+/// A number of which the attention backends for GPUs take multiples only. No parser knows it: vLLM finds no backend, and ends. Those
+/// for one model of attention on AMD's also take blocks of one token.
+const MULTIPLES: [(&str, u32); 1] = [("--block-size", 16)];
+
 pub(super) fn check(used: &FlagUse<'_>) -> Option<Advice> {
     let (name, flag) = used.flag?;
     if used.name.contains('.') {
@@ -79,7 +83,42 @@ fn one(used: &FlagUse<'_>, flag: &Flag, value: &str) -> Option<Advice> {
     if let Some(bounds) = broken {
         return Some(refused(format!("a number {bounds}"), hint_number(value)));
     }
-    let is_known = flag.choices.is_empty() || flag.choices.iter().any(|choice| choice == value);
+    let name = used.flag.map_or("", |(name, _)| name);
+    if let Some((_, step)) = MULTIPLES.iter().find(|(of, _)| *of == name)
+        && let Reading::Number(number) = reading
+        && number > 1.0
+        && number % f64::from(*step) != 0.0
+    {
+        return Some(Advice::warning(
+            used.word.path.clone(),
+            "FlagValue",
+            format!(
+                "gives {} the value {value}, with which vLLM {version} finds no attention backend for GPUs: all need multiples of {step}",
+                used.name
+            ),
+            format!("write a multiple of {step}, or remove the flag: vLLM chooses a size that fits"),
+        ));
+    }
+    if let Some(unknown) = unknown_field(flag, value) {
+        let near = longboat_key::nearest(flag.fields.iter().map(String::as_str), &unknown);
+        let hint = near.map_or_else(
+            || format!("remove it: {} has {}.", used.name, flag.fields.join(", ")),
+            |near| format!("did you mean `{near}`?"),
+        );
+        return Some(Advice::warning(
+            used.word.path.clone(),
+            "FlagValue",
+            format!(
+                "gives {} JSON with the field `{unknown}`, which vLLM {version} does not have: it does not start",
+                used.name
+            ),
+            format!("{hint} Otherwise make sure that the version in the image has it"),
+        ));
+    }
+    // A name with a dot is that of a class.
+    let is_known = flag.choices.is_empty()
+        || flag.choices.iter().any(|choice| choice == value)
+        || flag.kind == Kind::Text && value.contains('.');
     (!is_known).then(|| {
         let choices = flag.choices.iter().map(String::as_str).filter(|_| flag.kind == Kind::Text);
         let near = longboat_key::nearest(choices, value);
@@ -124,15 +163,23 @@ fn read(kind: Kind, value: &str) -> Option<Reading> {
             Some(digits) => number(digits).filter(|number| *number >= 0.0).map(Reading::Number),
             None => integer(value.strip_suffix(['K', 'M', 'G', 'T']).unwrap_or(value)).map(Reading::Number),
         },
-        Kind::Json => json_error(value).is_none().then_some(Reading::Other),
+        Kind::Json => json(value).ok().map(|_| Reading::Other),
+        Kind::Object => json(value).is_ok_and(|value| value.is_object()).then_some(Reading::Other),
     }
 }
 
-/// Returns why a text is no JSON. Numbers in it may have units.
-fn json_error(text: &str) -> Option<serde_json::Error> {
-    let is_json = |text: &str| serde_json::from_str::<Value>(text);
-    let error = is_json(text).err()?;
-    is_json(&without_units(text)).is_err().then_some(error)
+/// Reads JSON. Numbers in it may have units.
+fn json(text: &str) -> serde_json::Result<Value> {
+    serde_json::from_str(text).or_else(|error| serde_json::from_str(&without_units(text)).map_err(|_| error))
+}
+
+/// Returns the first field of a JSON object that the settings of a flag do not have.
+fn unknown_field(flag: &Flag, value: &str) -> Option<String> {
+    if flag.fields.is_empty() {
+        return None;
+    }
+    let Ok(Value::Object(fields)) = json(value) else { return None };
+    fields.into_iter().map(|(name, _)| name).find(|name| !flag.fields.contains(name))
 }
 
 /// Removes the units of numbers, such as `k` in `{"size": 4k}`.
@@ -164,6 +211,7 @@ fn expected(flag: &Flag) -> String {
         Kind::Size => "a whole number, or one with a unit (4k, 4K)",
         Kind::SizeOrAuto => "a whole number, one with a unit (4k, 4K), or auto",
         Kind::Json => "JSON",
+        Kind::Object => "a JSON object",
     };
     kind.to_owned()
 }
@@ -173,8 +221,8 @@ fn hint(flag: &Flag, value: &str) -> String {
         "write a space between arguments, and no comma".to_owned()
     } else if flag.kind == Kind::Number && value.contains(',') {
         format!("write a point: `{}`", value.replace(',', "."))
-    } else if flag.kind == Kind::Json {
-        match json_error(value).filter(|_| value.starts_with(['{', '[']) && value.contains('"')) {
+    } else if matches!(flag.kind, Kind::Json | Kind::Object) {
+        match json(value).err().filter(|_| value.starts_with(['{', '[']) && value.contains('"')) {
             Some(error) => format!("correct the JSON: {error}"),
             None => "write JSON in single quotes: `'{\"key\": \"value\"}'`".to_owned(),
         }

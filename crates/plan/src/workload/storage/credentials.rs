@@ -9,7 +9,9 @@ use k8s_openapi::{
         ServiceAccount, Volume, VolumeMount,
     },
 };
-use longboat_key::Name;
+use longboat_compose::platform::Platform;
+use longboat_download::address::{Address, Scheme};
+use longboat_key::{Name, Namespace};
 
 use super::{
     attachment::{Attachment, StorageError},
@@ -21,6 +23,11 @@ use crate::{
 };
 
 const IAM_ROLE: &str = "eks.amazonaws.com/role-arn";
+
+/// The entries of Secrets, unless the platform has other names for them.
+const S3_KEY_ID: &str = "awsAccessKeyID";
+const S3_SECRET_KEY: &str = "awsSecretAccessKey";
+const GCS_FILE: &str = "gcloud-application-credentials.json";
 
 /// Adds the credentials in the account's secrets. The keys of a secret determine its kind; the model's scheme does not
 /// matter.
@@ -55,6 +62,37 @@ pub(super) fn add(
     Ok(())
 }
 
+/// Returns the command that creates a Secret with the credentials for a model at this address, or `None` for an address without.
+pub fn secret_command(
+    platform: &Platform,
+    namespace: Namespace<&str>,
+    name: &str,
+    address: &Address,
+) -> Option<String> {
+    let credentials = &platform.credentials;
+    let entries = match address.scheme() {
+        Scheme::HuggingFace => r#"--from-literal=HF_TOKEN="$HF_TOKEN""#.to_owned(),
+        Scheme::S3 => format!(
+            r#"--from-literal={}="$AWS_ACCESS_KEY_ID" --from-literal={}="$AWS_SECRET_ACCESS_KEY""#,
+            or(&credentials.s3.s3_access_key_id_name, S3_KEY_ID),
+            or(&credentials.s3.s3_secret_access_key_name, S3_SECRET_KEY)
+        ),
+        Scheme::Gcs => {
+            format!("--from-file={}=KEY.json", or(&credentials.gcs.gcs_credential_file_name, GCS_FILE))
+        }
+        Scheme::Https | Scheme::Http => format!(
+            r#"--from-literal=https-host={} --from-literal=headers='{{"Authorization": "Bearer TOKEN"}}'"#,
+            address.host()
+        ),
+        _ => return None,
+    };
+    Some(format!("kubectl create secret generic -n {namespace} {name} {entries}"))
+}
+
+fn or<'a>(configured: &'a str, fallback: &'a str) -> &'a str {
+    if configured.is_empty() { fallback } else { configured }
+}
+
 fn add_secret(
     pod: &mut PodSpec,
     container: &mut Container,
@@ -66,21 +104,18 @@ fn add_secret(
     let none = BTreeMap::new();
     let data = secret.data.as_ref().unwrap_or(&none);
     let has = |key: &str| data.contains_key(key);
-    let or = |configured: &str, fallback: &str| {
-        if configured.is_empty() { fallback.to_owned() } else { configured.to_owned() }
-    };
-    let s3_secret_key = or(&credentials.s3.s3_secret_access_key_name, "awsSecretAccessKey");
-    let gcs_file = or(&credentials.gcs.gcs_credential_file_name, "gcloud-application-credentials.json");
+    let s3_secret_key = or(&credentials.s3.s3_secret_access_key_name, S3_SECRET_KEY);
+    let gcs_file = or(&credentials.gcs.gcs_credential_file_name, GCS_FILE);
 
-    if has(&s3_secret_key) {
-        let s3_key_id = or(&credentials.s3.s3_access_key_id_name, "awsAccessKeyID");
-        env::set(container, from_secret("AWS_ACCESS_KEY_ID", name, &s3_key_id));
-        env::set(container, from_secret("AWS_SECRET_ACCESS_KEY", name, &s3_secret_key));
+    if has(s3_secret_key) {
+        let s3_key_id = or(&credentials.s3.s3_access_key_id_name, S3_KEY_ID);
+        env::set(container, from_secret("AWS_ACCESS_KEY_ID", name, s3_key_id));
+        env::set(container, from_secret("AWS_SECRET_ACCESS_KEY", name, s3_secret_key));
         let annotations = secret.metadata.annotations.as_ref();
         for variable in (s3::Source { annotations, data: Some(data), platform: &credentials.s3 }).env() {
             env::set(container, variable);
         }
-    } else if has(&gcs_file) {
+    } else if has(gcs_file) {
         mount_secret(pod, container, "user-gcp-sa", name, "/var/secrets/");
         env::set(container, literal("GOOGLE_APPLICATION_CREDENTIALS", &format!("/var/secrets/{gcs_file}")));
     } else if has("AZ_CLIENT_ID") || has("AZURE_CLIENT_ID") || has("AZURE_ACCESS_TOKEN") {

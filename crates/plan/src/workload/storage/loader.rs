@@ -7,8 +7,8 @@ use k8s_openapi::{
     },
     apimachinery::pkg::util::intstr::IntOrString,
 };
-use longboat_api::names::ADAPTER_LOADER;
-use longboat_download::adapters::{LIST_FILE, LOADER_PORT, READY_PATH};
+use longboat_api::{engine::EngineKey, names::ADAPTER_LOADER};
+use longboat_download::adapters::{ENGINE_KEY_VARIABLE, LIST_FILE, LOADER_PORT, READY_PATH};
 
 use super::{
     attachment::{Attachment, StorageError},
@@ -47,6 +47,7 @@ pub(crate) fn attach(
 ) -> Result<(), StorageError> {
     let main = container_mut(pod, MAIN).ok_or(StorageError::NoMainContainer)?;
     env::add(main, env::literal(loader.variable, "True"));
+    let key = EngineKey::of(main).and_then(|key| key.variable(ENGINE_KEY_VARIABLE));
     let mount = |name: &str, path: &str, read_only: bool| VolumeMount {
         name: name.to_owned(),
         mount_path: path.to_owned(),
@@ -85,7 +86,7 @@ pub(crate) fn attach(
         image: image.or_else(|| Some(loader.image.to_owned())),
         command: Some(vec![ENTRY_POINT.to_owned()]),
         args: Some(args),
-        env: Some(vec![env::field("POD_IP", "status.podIP")]),
+        env: Some([env::field("POD_IP", "status.podIP")].into_iter().chain(key).collect()),
         ports: Some(vec![ContainerPort {
             container_port: LOADER_PORT.into(),
             protocol: Some("TCP".into()),

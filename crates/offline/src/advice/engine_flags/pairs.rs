@@ -1,0 +1,102 @@
+//! Flags whose values are right alone, and with which vLLM does not start together.
+
+use longboat_api::vllm_flags;
+
+use super::{
+    super::Advice,
+    uses::{FlagUse, Uses},
+};
+
+/// Numbers of which the first must not be less than the second, with the default of the second.
+const AT_LEAST: [(&str, &str, Option<i64>); 2] =
+    [("--max-num-batched-tokens", "--max-num-seqs", None), ("--max-cpu-loras", "--max-loras", Some(1))];
+
+pub(super) fn check(uses: &Uses<'_>, loads_adapters: bool) -> Vec<Advice> {
+    // The flags of a file count, too.
+    if uses.is_open || uses.last("--config").is_some() {
+        return Vec::new();
+    }
+    let numbers = AT_LEAST.iter().filter_map(|(flag, other, default)| {
+        let least = uses.last(other).map_or(*default, FlagUse::number)?;
+        less(uses, flag, &format!("{other} {least}"), least)
+    });
+    let is_chunked = uses.last("--enable-chunked-prefill").is_none_or(|used| !used.name.starts_with("--no-"));
+    let length = uses.last("--max-model-len").and_then(FlagUse::number).filter(|_| !is_chunked);
+    let whole = length.and_then(|length| {
+        less(
+            uses,
+            "--max-num-batched-tokens",
+            &format!("--no-enable-chunked-prefill and --max-model-len {length}"),
+            length,
+        )
+    });
+    let adapters =
+        uses.last("--lora-modules").filter(|_| !loads_adapters && uses.last("--enable-lora").is_none());
+    let adapters = adapters.map(|used| {
+        Advice::warning(
+            used.word.path.clone(),
+            "FlagMissing",
+            format!(
+                "has --lora-modules, with which vLLM {} needs --enable-lora: it does not start",
+                vllm_flags::version()
+            ),
+            "add --enable-lora, or name the adapters in spec.model.lora, which adds both",
+        )
+    });
+    numbers.chain(whole).chain(adapters).collect()
+}
+
+/// The number of a flag if it is less than it must be beside others.
+fn less(uses: &Uses<'_>, flag: &str, others: &str, least: i64) -> Option<Advice> {
+    let used = uses.last(flag)?;
+    let number = used.number().filter(|number| (0..least).contains(number))?;
+    Some(Advice::warning(
+        used.word.path.clone(),
+        "FlagValue",
+        format!(
+            "gives {} the value {number}, and with {others}, vLLM {} expects at least {least}: it does not start",
+            used.name,
+            vllm_flags::version()
+        ),
+        "raise it, or lower the other one",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::said;
+
+    #[test]
+    fn numbers_are_compared_with_each_other() {
+        for (args, message) in [
+            (
+                "[--max-num-seqs, '256', --max-num-batched-tokens, '128']",
+                "args[2]: gives --max-num-batched-tokens the value 128, and with --max-num-seqs 256, vLLM 0.32.0 expects at least 256",
+            ),
+            (
+                "[--no-enable-chunked-prefill, --max-model-len, '4096', --max-num-batched-tokens, '2048']",
+                "args[3]: gives --max-num-batched-tokens the value 2048, and with --no-enable-chunked-prefill and --max-model-len 4096, vLLM",
+            ),
+            (
+                "[--enable-lora, --max-loras, '4', --max-cpu-loras, '2']",
+                "args[3]: gives --max-cpu-loras the value 2, and with --max-loras 4, vLLM 0.32.0 expects at least 4",
+            ),
+            (
+                "[--lora-modules, a=/a]",
+                "args[0]: has --lora-modules, with which vLLM 0.32.0 needs --enable-lora",
+            ),
+        ] {
+            let found = said(&format!("args: {args}"));
+            assert!(found.len() == 1 && found[0].contains(message), "{args}: {found:#?}");
+        }
+        for args in [
+            "[--max-num-seqs, '128', --max-num-batched-tokens, '128']",
+            "[--max-model-len, '4096', --max-num-batched-tokens, '2048']",
+            "[--max-num-batched-tokens, '64']",
+            "[--enable-lora, --max-cpu-loras, '1']",
+            "[--enable-lora, --lora-modules, a=/a]",
+        ] {
+            assert_eq!(said(&format!("args: {args}")), [""; 0], "{args}");
+        }
+    }
+}
