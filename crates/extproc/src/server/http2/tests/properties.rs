@@ -8,7 +8,9 @@ use std::{
 use longboat_accept::Budget;
 use proptest::prelude::*;
 
-use super::{body, chunk, chunks, closed, core, echoed, frames, greeting, opening, replies, take, update, window};
+use super::{
+    body, chunk, chunks, closed, core, echoed, frames, greeting, opening, replies, take, update, window,
+};
 use crate::server::http2::{
     frame,
     peer::{self, framed},
