@@ -174,5 +174,7 @@ async fn a_pod_that_ends_lets_upgraded_connections_end() {
     let mut echo = [0; 4];
     stream.read_exact(&mut echo).await.unwrap();
     assert_eq!(&echo, b"ping");
+    // Otherwise the pod would wait for this connection until the drain time is over.
+    drop(stream);
     pod.process.await.unwrap();
 }
