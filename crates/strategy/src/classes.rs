@@ -11,6 +11,9 @@ use crate::Field;
 const MAX_PARAMETERS: usize = 512;
 const MAX_PARAMETERS_BYTES: usize = 256 * 1024;
 
+/// The most equal terms that are reported. Otherwise, their number would be quadratic in that of the terms.
+const MAX_DUPLICATES: usize = 100;
+
 /// The greatest priority that users may give.
 const MAX_PRIORITY: i64 = 1_000_000_000;
 /// The classes whose names begin with the reserved prefix, with their priorities.
@@ -88,8 +91,9 @@ fn parameters(parameters: &Field<'_>) {
 
 fn topologies(terms: &Field<'_>) {
     // kube-apiserver compares each term with those before it, and with as many empty ones as there are terms.
-    let mut known: Vec<BTreeMap<&str, BTreeSet<&str>>> =
-        vec![BTreeMap::new(); terms.as_array().map_or(0, Vec::len)];
+    let mut known: BTreeMap<BTreeMap<&str, BTreeSet<&str>>, usize> =
+        BTreeMap::from([(BTreeMap::new(), terms.as_array().map_or(0, Vec::len))]);
+    let mut reports = MAX_DUPLICATES;
     for term in terms.clone().each() {
         let mut keys = BTreeMap::new();
         for expression in term.items("matchLabelExpressions") {
@@ -107,10 +111,12 @@ fn topologies(terms: &Field<'_>) {
             }
         }
         let expressions = term.at("matchLabelExpressions");
-        for _ in known.iter().filter(|other| **other == keys) {
+        let equal = known.entry(keys).or_default();
+        for _ in 0..reports.min(*equal) {
             expressions.with(&Value::from("")).duplicate();
         }
-        known.push(keys);
+        reports = reports.saturating_sub(*equal);
+        *equal += 1;
     }
 }
 
@@ -199,6 +205,9 @@ mod tests {
         let wrong = json!({"reclaimPolicy": "Recycle", "volumeBindingMode": "Later"});
         let fields = ["provisioner", "reclaimPolicy", "volumeBindingMode"];
         assert_eq!(causes(Class::Storage, wrong, None), fields);
+        let mut equal = storage.clone();
+        equal["allowedTopologies"] = vec![json!({}); 1000].into();
+        assert_eq!(causes(Class::Storage, equal, None).len(), MAX_DUPLICATES);
         let mut other = storage.clone();
         other["parameters"] = json!({"k": "v"});
         assert_eq!(causes(Class::Storage, other, Some(&storage)), ["parameters"]);
