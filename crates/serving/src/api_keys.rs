@@ -41,16 +41,11 @@ impl ApiKeys {
         self.0.is_empty()
     }
 
-    /// Whether a request with these headers has one of the keys. The time does not depend on the keys.
+    /// Whether a request with these headers has one of the keys. Hashes are compared, so the time says nothing about the keys.
     fn admit(&self, headers: &HeaderMap) -> bool {
         let sent = headers.get(header::AUTHORIZATION).and_then(|sent| sent.to_str().ok());
         let Some((scheme, key)) = sent.and_then(|sent| sent.split_once(' ')) else { return false };
-        let sent = hash(key);
-        let matching = self.0.iter().fold(false, |any, key| {
-            let difference = key.iter().zip(&sent).fold(0, |all, (one, other)| all | (one ^ other));
-            any | (difference == 0)
-        });
-        matching && scheme.eq_ignore_ascii_case("bearer")
+        scheme.eq_ignore_ascii_case("bearer") && self.0.contains(&hash(key))
     }
 }
 

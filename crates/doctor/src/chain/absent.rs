@@ -54,21 +54,15 @@ pub(crate) fn of_pod(pod: &Pod, message: &str) -> Option<String> {
     let absent = Absent::parse(message)?;
     let (namespace, name) = (Namespace::of(&pod.metadata), absent.name);
     let kind = absent.kind.word();
-    let command = match absent.entry {
-        Some(entry) => {
-            let field = if absent.kind == Kind::Secret { "stringData" } else { "data" };
-            format!(
-                r#"kubectl patch {kind} -n {namespace} {name} -p '{{"{field}": {{"{entry}": "VALUE"}}}}'"#
-            )
-        }
-        None => {
-            let entries = absent.entries(pod);
-            let entries: Vec<_> =
-                entries.iter().map(|entry| format!("--from-literal={entry}=VALUE")).collect();
-            let entries = if entries.is_empty() { "--from-file=FILE".to_owned() } else { entries.join(" ") };
-            let generic = if absent.kind == Kind::Secret { " generic" } else { "" };
-            format!("kubectl create {kind}{generic} -n {namespace} {name} {entries}")
-        }
+    let command = if let Some(entry) = absent.entry {
+        let field = if absent.kind == Kind::Secret { "stringData" } else { "data" };
+        format!(r#"kubectl patch {kind} -n {namespace} {name} -p '{{"{field}": {{"{entry}": "VALUE"}}}}'"#)
+    } else {
+        let entries = absent.entries(pod);
+        let entries: Vec<_> = entries.iter().map(|entry| format!("--from-literal={entry}=VALUE")).collect();
+        let entries = if entries.is_empty() { "--from-file=FILE".to_owned() } else { entries.join(" ") };
+        let generic = if absent.kind == Kind::Secret { " generic" } else { "" };
+        format!("kubectl create {kind}{generic} -n {namespace} {name} {entries}")
     };
     Some(format!("run `{command}`, or correct the name in the pod template"))
 }

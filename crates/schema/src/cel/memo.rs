@@ -72,9 +72,10 @@ fn write(value: &Value, look: ValueAccess<'_>, bytes: &mut Vec<u8>) -> bool {
                 let others = identifiers(name).filter(|identifier| identifier != name);
                 for name in std::iter::once(name.into()).chain(others) {
                     let field = shape.field(&name);
-                    if !matches!(field, ValueAccess::Away)
-                        && !(string(&name, bytes) && write(value, field, bytes))
-                    {
+                    if matches!(field, ValueAccess::Away) {
+                        continue;
+                    }
+                    if !string(&name, bytes) || !write(value, field, bytes) {
                         return false;
                     }
                 }

@@ -75,8 +75,8 @@ pub(super) fn check(service: &LLMInferenceService, spec: &LLMInferenceServiceSpe
 const OF_PLUGINS: [(&str, &str); 2] =
     [("--tool-call-parser", "--tool-parser-plugin"), ("--reasoning-parser", "--reasoning-parser-plugin")];
 
-fn is_of_plugin(used: &FlagUse<'_>, uses: &Uses<'_>) -> bool {
-    OF_PLUGINS.iter().any(|(flag, plugin)| used.is(flag) && uses.last(plugin).is_some())
+fn is_of_plugin(used: &FlagUse<'_>, all: &Uses<'_>) -> bool {
+    OF_PLUGINS.iter().any(|(flag, plugin)| used.is(flag) && all.last(plugin).is_some())
 }
 
 /// A flag that this version does not know.
@@ -191,12 +191,12 @@ const WITHOUT_PORT: [(&str, &str); 3] = [
 
 /// A server that no probe finds.
 fn no_port(uses: &Uses<'_>) -> Option<Advice> {
-    let (used, what) = WITHOUT_PORT.iter().find_map(|(flag, what)| Some((uses.last(flag)?, what)))?;
+    let (last, what) = WITHOUT_PORT.iter().find_map(|(flag, what)| Some((uses.last(flag)?, what)))?;
     Some(Advice::warning(
-        used.word.path.clone(),
+        last.word.path.clone(),
         "NoHttpServer",
-        format!("has {}, which makes vLLM {what}: neither probes nor the picker reach it", used.name),
-        format!("remove {}", used.name),
+        format!("has {}, which makes vLLM {what}: neither probes nor the picker reach it", last.name),
+        format!("remove {}", last.name),
     ))
 }
 

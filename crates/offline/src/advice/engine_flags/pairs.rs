@@ -48,14 +48,14 @@ pub(super) fn check(uses: &Uses<'_>, loads_adapters: bool) -> Vec<Advice> {
 
 /// The number of a flag if it is less than it must be beside others.
 fn less(uses: &Uses<'_>, flag: &str, others: &str, least: i64) -> Option<Advice> {
-    let used = uses.last(flag)?;
-    let number = used.number().filter(|number| (0..least).contains(number))?;
+    let last = uses.last(flag)?;
+    let number = last.number().filter(|number| (0..least).contains(number))?;
     Some(Advice::warning(
-        used.word.path.clone(),
+        last.word.path.clone(),
         "FlagValue",
         format!(
             "gives {} the value {number}, and with {others}, vLLM {} expects at least {least}: it does not start",
-            used.name,
+            last.name,
             vllm_flags::version()
         ),
         "raise it, or lower the other one",
