@@ -103,9 +103,11 @@ async fn a_volume_that_fills_up_leaves_nothing_under_a_final_name() {
     let world = HubFixture::with_model(recipe("large", 12 << 20)).await;
     world.fault("cdn", u64::MAX, Effect { throttle: Some(4 << 20), ..Effect::default() });
     let to = world.folder.path().join("m").display().to_string();
-    let meanwhile = "sleep 1; head -c 10000000 /dev/zero > other";
+    // Before the first byte, the download would find too little space.
+    let begins = "until find . -name '*.part' -size +0 | grep -q .; do sleep 0.1; done";
+    let meanwhile = format!("{begins}; head -c 10000000 /dev/zero > other");
     let variables = world.variables(&[]);
-    let (message, left) = onto_while(["hf://org/m".into(), to], variables, "size=16m", meanwhile).await;
+    let (message, left) = onto_while(["hf://org/m".into(), to], variables, "size=16m", &meanwhile).await;
     assert!(message.contains("No space left on device") && message.contains("w.safetensors"), "{message}");
     assert!(!left.contains("sub/w.safetensors"), "{left}");
 }

@@ -48,14 +48,14 @@ pub(super) fn check(uses: &Uses<'_>, loads_adapters: bool) -> Vec<Advice> {
 
 /// The number of a flag if it is less than it must be beside others.
 fn less(uses: &Uses<'_>, flag: &str, others: &str, least: i64) -> Option<Advice> {
-    let last = uses.last(flag)?;
-    let number = last.number().filter(|number| (0..least).contains(number))?;
+    let found = uses.last(flag)?;
+    let number = found.number().filter(|number| (0..least).contains(number))?;
     Some(Advice::warning(
-        last.word.path.clone(),
+        found.word.path.clone(),
         "FlagValue",
         format!(
             "gives {} the value {number}, and with {others}, vLLM {} expects at least {least}: it does not start",
-            last.name,
+            found.name,
             vllm_flags::version()
         ),
         "raise it, or lower the other one",
