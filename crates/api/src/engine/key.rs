@@ -152,8 +152,8 @@ mod tests {
         serde_json::from_value(fields).unwrap()
     }
 
-    fn secret(name: &str, entry: &str) -> Option<EngineKey> {
-        Some(EngineKey::Secret { name: name.into(), entry: entry.into() })
+    fn secret(name: &str, entry: &str) -> EngineKey {
+        EngineKey::Secret { name: name.into(), entry: entry.into() }
     }
 
     #[test]
@@ -167,9 +167,9 @@ mod tests {
         let text = |text: &str| Some(EngineKey::Text(text.into()));
         for (args, expected) in [
             (json!(["--port", "8000"]), None),
-            (json!(["--api-key", "$(KEY)", "--port", "8000"]), secret("keys", "llm")),
-            (json!(["--api_key=$(AGAIN)"]), secret("keys", "llm")),
-            (json!(["vllm serve /mnt/models --api-key \"${KEY}\" --port 8000"]), secret("keys", "llm")),
+            (json!(["--api-key", "$(KEY)", "--port", "8000"]), Some(secret("keys", "llm"))),
+            (json!(["--api_key=$(AGAIN)"]), Some(secret("keys", "llm"))),
+            (json!(["vllm serve /mnt/models --api-key \"${KEY}\" --port 8000"]), Some(secret("keys", "llm"))),
             (json!(["--api-key", "one", "two"]), text("one")),
             (json!(["--api-key=''"]), None),
             (json!(["--api-key", "$(MAP)"]), Some(EngineKey::Elsewhere)),
@@ -179,17 +179,17 @@ mod tests {
             assert_eq!(EngineKey::of(&container(json!({"args": args, "env": env}))), expected, "{args}");
         }
         let whole = json!({"args": ["--api-key", "$(A_KEY)"], "envFrom": [{"prefix": "A_", "secretRef": {"name": "s"}}]});
-        assert_eq!(EngineKey::of(&container(whole)), secret("s", "KEY"));
+        assert_eq!(EngineKey::of(&container(whole)), Some(secret("s", "KEY")));
         let added = json!({"env": [{"name": "VLLM_ADDITIONAL_ARGS", "value": "--api-key 'sk-1'"}]});
         assert_eq!(EngineKey::of(&container(added)), text("sk-1"));
         let variable = json!({"env": [{"name": "VLLM_API_KEY", "valueFrom": {"secretKeyRef": {"name": "k", "key": "e"}}}]});
-        assert_eq!(EngineKey::of(&container(variable)), secret("k", "e"));
+        assert_eq!(EngineKey::of(&container(variable)), Some(secret("k", "e")));
         assert!(!format!("{:?}", EngineKey::Text("sk-1".into())).contains("sk-1"));
     }
 
     #[test]
     fn another_container_gets_the_key_from_the_same_place() {
-        let found = secret("keys", "llm").unwrap().variable("OTHER");
+        let found = secret("keys", "llm").variable("OTHER");
         let source = json!({"secretKeyRef": {"name": "keys", "key": "llm"}});
         assert_eq!(json!(found), json!({"name": "OTHER", "valueFrom": source}));
         let found = EngineKey::Text("a".into()).variable("OTHER");
