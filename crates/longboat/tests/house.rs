@@ -82,6 +82,40 @@ fn pure_crates_link_no_runtime_no_network_and_no_cluster() {
     assert_eq!(wrong, Vec::<String>::new());
 }
 
+/// The commands of README and of CI. A crate that one of them enables with other features is built again, with all that depend on it.
+const COMMANDS: [&[&str]; 4] = [
+    &["--edges=normal,build"],
+    &["--edges=normal,build,dev", "--workspace", "--exclude=longboat-engine"],
+    &["--edges=normal,build", "--package=longboat-engine", "--features=llguidance"],
+    &["--edges=normal,build,dev", "--package=longboat-engine", "--features=llguidance"],
+];
+
+#[test]
+fn all_commands_build_the_crates_that_they_share_with_the_same_features() {
+    // `llguidance` switches on `preserve_order` (crates/engine/Cargo.toml), and only the tests of the engine have this client.
+    let allowed = ["serde_json", "hyper-rustls"];
+    let tree = ["tree", "--locked", "--offline", "--prefix=none", "--format={p}|{f}|"];
+    let mut first: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut wrong = BTreeSet::new();
+    for command in COMMANDS {
+        let mut features: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for line in cargo(&[&tree, command].concat()).lines() {
+            let mut cells = line.split('|');
+            let (package, enabled) = (cells.next().unwrap(), cells.next().unwrap());
+            features.entry(package.to_owned()).or_default().insert(enabled.to_owned());
+        }
+        for (package, enabled) in features {
+            let name = package.split(' ').next().unwrap();
+            let known = first.entry(package.clone()).or_insert_with(|| enabled.clone());
+            // A crate that is linked and also used by build scripts has two sets.
+            if known.is_disjoint(&enabled) && !allowed.contains(&name) {
+                wrong.insert(format!("{package}: {known:?} and {enabled:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "add what is missing to Cargo.toml of the workspace:\n{wrong:#?}");
+}
+
 #[test]
 fn no_source_file_is_longer_than_eight_hundred_lines() {
     let mut long = Vec::new();
