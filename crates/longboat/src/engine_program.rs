@@ -10,7 +10,7 @@ use tokio::process::Command;
 
 const NAME: &str = "longboat-engine";
 /// Without this feature the package has no program (its `Cargo.toml` says why).
-const FEATURE: &str = "longboat-engine/llguidance";
+const FEATURE: &str = "llguidance";
 
 /// Finds the program beside this executable or in PATH.
 pub(crate) fn find() -> Option<PathBuf> {
@@ -67,9 +67,7 @@ impl Builder {
     /// Builds the program. cargo prints the progress.
     pub(crate) async fn build(&self) -> anyhow::Result<PathBuf> {
         let mut command = Command::new(&self.cargo);
-        // Building this package as well selects the same features of common libraries, so few of them are built again.
-        command.args(["build", "--locked", "--package", "longboat", "--package", NAME, "--bin", NAME]);
-        command.args(["--features", FEATURE]);
+        command.args(["build", "--locked", "--package", NAME, "--features", FEATURE]);
         if self.release {
             command.arg("--release");
         }
