@@ -6,12 +6,12 @@
 //!
 //! Kubernetes: pkg/controller/podautoscaler; KEDA: pkg/scaling.
 
-mod cron;
 mod given;
 mod keda;
 mod query;
 mod recommendation;
 mod scale;
+mod time_zone;
 mod trigger_check;
 
 pub use given::{METRIC_ANNOTATION_PREFIX, given_metrics};

@@ -1,9 +1,9 @@
 //! Triggers that KEDA accepts in a ScaledObject, and then cannot evaluate.
 
 use longboat_api::v1alpha2::KedaTrigger;
-use longboat_quantity::Quantity;
+use longboat_quantity::{Quantity, cron};
 
-use crate::cron;
+use crate::time_zone;
 
 /// The types of triggers that KEDA 2 has.
 pub fn trigger_types() -> impl Iterator<Item = &'static str> {
@@ -100,13 +100,13 @@ impl<'a> Mistakes<'a> {
 
     fn of_cron(&mut self) {
         let expected = "a name of the time zone database, such as Europe/Berlin or UTC";
-        self.valid("metadata.timezone", expected, cron::may_be_zone);
+        self.valid("metadata.timezone", expected, time_zone::may_be_zone);
         let mut schedules = Vec::new();
         for field in ["metadata.start", "metadata.end"] {
             let Some(text) = self.needed(field, "a schedule, such as \"0 8 * * *\"") else { continue };
-            match cron::schedule_problem(text) {
-                Some(problem) => self.add(field, format!("is {text:?}: {problem}")),
-                None => schedules.push(text),
+            match cron::check(text) {
+                Err(problem) => self.add(field, format!("is {text:?}: {problem}")),
+                Ok(()) => schedules.push(text),
             }
         }
         if let [start, end] = schedules.as_slice()
@@ -262,14 +262,10 @@ mod tests {
         for wrong in ["Europ/Berlin", "+02:00", "Europe/"] {
             assert_eq!(of(json!({"timezone": wrong})), [format!("metadata.timezone is {wrong:?}: {zone}")]);
         }
-        let fields = "expected five fields: minute, hour, day of the month, month and day of the week";
         for (start, problem) in [
-            ("@daily", fields),
-            ("0 8 * *", fields),
-            ("0 25 * * *", "the hour is \"25\", but must be numbers from 0 to 23, or *"),
-            ("0/0 8 * * *", "the minute is \"0/0\", but must be numbers from 0 to 59, or *"),
-            ("0 8 * * 5-1", "the day of the week is \"5-1\", but must be numbers from 0 to 6, or *"),
-            ("0 8 0 * *", "the day of the month is \"0\", but must be numbers from 1 to 31, or *"),
+            ("@daily", "expected exactly 5 fields, found 1: [@daily]"),
+            ("0 25 * * *", "end of range (25) above maximum (23): 25"),
+            ("0 8 * * 5-1", "beginning of range (5) beyond end of range (1): 5-1"),
         ] {
             assert_eq!(of(json!({"start": start})), [format!("metadata.start is {start:?}: {problem}")]);
         }

@@ -1,6 +1,7 @@
 //! Resource quantities of Kubernetes, `500m`, `1.5Gi` or `1e3`: their value, and the one notation that an API server prints. And
-//! the other values that are written as a number with a unit: durations ([`duration`]).
+//! the other notations that several crates read: durations ([`duration`]) and schedules ([`cron`]).
 
+pub mod cron;
 pub mod duration;
 
 use std::{fmt, ops::Add};

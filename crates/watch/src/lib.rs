@@ -11,6 +11,7 @@ mod error;
 mod named;
 pub mod pools;
 mod received;
+pub mod reviews;
 mod selection;
 mod watched;
 mod write;

@@ -4,7 +4,6 @@
 //! Counting an event is a few atomic additions. Gauges of queues and caches are read at scrape time. Labels take no values
 //! from users, except namespaces and names of services: their number is bounded, and they go when the service is deleted.
 
-mod access;
 mod page;
 mod process;
 mod request;

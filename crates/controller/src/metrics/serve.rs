@@ -11,10 +11,11 @@ use longboat_api::names::CONTROLLER_METRICS;
 use longboat_key::Namespace;
 use longboat_metrics::OPENMETRICS;
 use longboat_tls::{LeafRequest, ReplaceableConfig, ServerOptions, self_signed};
+use longboat_watch::reviews::MetricsReaders;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{access::Access, page::page, settings::MetricsSettings};
+use super::{page::page, settings::MetricsSettings};
 use crate::{context::Context, error::Error};
 
 /// Concurrent connections.
@@ -32,7 +33,7 @@ pub(crate) struct Monitoring {
 struct MetricsServer {
     context: Arc<Context>,
     /// Decides who may read. `None` allows everybody.
-    access: Option<Access>,
+    access: Option<MetricsReaders>,
 }
 
 // === impl Monitoring ===
@@ -77,7 +78,8 @@ impl Monitoring {
     /// Serves until `end`.
     pub(crate) async fn serve(self, context: Arc<Context>, client: Client, end: CancellationToken) {
         let Self { listener, tls } = self;
-        let served = Arc::new(MetricsServer { context, access: tls.is_some().then(|| Access::new(client)) });
+        let served =
+            Arc::new(MetricsServer { context, access: tls.is_some().then(|| MetricsReaders::new(client)) });
         let connection = |stream, peer| {
             let (served, tls) = (served.clone(), tls.clone());
             async move {

@@ -43,8 +43,11 @@ fn sender() -> HeaderMap {
 #[tokio::test]
 async fn all_that_is_known_of_a_reader_reaches_the_api_server() {
     let (client, asked) = api_server(true);
-    assert_eq!(Readers::new(client).may_read(&sender()).await, Ok(()));
+    let readers = Readers::new(client);
+    assert_eq!(readers.may_read(&sender()).await, Ok(()));
+    assert_eq!(readers.may_read(&sender()).await, Ok(()), "from the cache");
     let asked = asked.lock();
+    assert_eq!(asked.len(), 2);
     assert_eq!(asked[0]["spec"], json!({"token": "token"}));
     assert_eq!(
         asked[1]["spec"],

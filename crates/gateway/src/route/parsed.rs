@@ -101,9 +101,7 @@ fn unsupported(route: &HTTPRoute, regex_limit: usize) -> Vec<String> {
     let mut fields = Vec::new();
     for (index, rule) in route.spec.rules.iter().enumerate() {
         let at = format!("spec.rules[{index}]");
-        if rule.retry.as_ref().is_some_and(retry::is_unsupported) {
-            fields.push(format!("{at}.retry"));
-        }
+        fields.extend(rule.retry.as_ref().and_then(retry::unsupported).map(|path| format!("{at}.{path}")));
         if rule.session_persistence.is_some() {
             fields.push(format!("{at}.sessionPersistence"));
         }

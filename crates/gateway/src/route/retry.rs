@@ -35,9 +35,13 @@ impl Default for Spec {
     }
 }
 
-/// Whether a part of the field is not implemented.
-pub(super) fn is_unsupported(value: &Value) -> bool {
-    Retry::new(value).is_none()
+/// Returns the path of a part of the field that is not implemented.
+pub(super) fn unsupported(value: &Value) -> Option<String> {
+    match Retry::new(value) {
+        None => Some("retry".to_owned()),
+        Some(retry) if retry.attempts > MAX_ATTEMPTS => Some(format!("retry.attempts above {MAX_ATTEMPTS}")),
+        Some(_) => None,
+    }
 }
 
 // === impl Retry ===
@@ -49,7 +53,7 @@ impl Retry {
             Some(text) => duration::parse(&text)?,
             None => Duration::ZERO,
         };
-        Some(Self { codes, attempts: attempts.min(MAX_ATTEMPTS), backoff })
+        Some(Self { codes, attempts, backoff })
     }
 }
 
@@ -65,9 +69,10 @@ mod tests {
         let expected = Retry { codes: vec![500], attempts: 3, backoff: Duration::from_millis(100) };
         assert_eq!(retry, expected);
         assert_eq!(Retry::new(&json!({})).unwrap().attempts, 1);
-        assert_eq!(Retry::new(&json!({"attempts": 1_000_000})).unwrap().attempts, MAX_ATTEMPTS);
+        assert_eq!(unsupported(&json!({"attempts": 10})), None);
+        assert_eq!(unsupported(&json!({"attempts": 11})).as_deref(), Some("retry.attempts above 10"));
         for value in [json!({"backoff": "soon"}), json!({"conditions": ["x"]}), json!({"attempts": -1})] {
-            assert!(is_unsupported(&value), "{value}");
+            assert_eq!(unsupported(&value).as_deref(), Some("retry"), "{value}");
         }
     }
 }
