@@ -1,4 +1,4 @@
-"""Makes a GGUF file with the numbers of another one as F16, for tests/real_model.rs and oracle.py. It holds the same numbers as what
+"""Makes a GGUF file with the numbers of another one as F16, for tests/engine/real_model.rs and oracle.py. It holds the same numbers as what
 as_safetensors.py makes.
 
     python3 as_f16.py MODEL.gguf RESULT.gguf

@@ -1,4 +1,4 @@
-"""Makes a folder with safetensors of a GGUF file of a Llama model, for tests/real_model.rs: the same numbers, as F16.
+"""Makes a folder with safetensors of a GGUF file of a Llama model, for tests/engine/real_model.rs: the same numbers, as F16.
 
     python3 as_safetensors.py MODEL.gguf FOLDER
 """

@@ -1,4 +1,4 @@
-"""Asks the engine through the official client, for tests/openai.rs: the server's address, then asserts."""
+"""Asks the engine through the official client, for tests/engine/openai.rs: the server's address, then asserts."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Records what llama.cpp answers, for tests/real_model.rs: greedy tokens and tokenised texts on the unmodified weights,
+"""Records what llama.cpp answers, for tests/engine/real_model.rs: greedy tokens and tokenised texts on the unmodified weights,
 and on the same weights as F16.
 
     python -m venv V && V/bin/pip install xllamacpp==2026.10.11549

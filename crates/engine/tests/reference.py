@@ -1,4 +1,4 @@
-"""Small random models, and what they say by plain arithmetic, for tests/small_models.rs.
+"""Small random models, and what they say by plain arithmetic, for tests/engine/small_models.rs.
 
     python3 reference.py FOLDER
 

@@ -1,4 +1,4 @@
-"""Shows how far rounding moves log probabilities, for the comments in tests/real_model.rs: a plain forward pass of a Llama model, with
+"""Shows how far rounding moves log probabilities, for the comments in tests/engine/real_model.rs: a plain forward pass of a Llama model, with
 the rows of queries and keys in the order of GGUF files and in that of safetensors, which differ in nothing but the order of additions.
 
     python3 as_f16.py MODEL.gguf HALVES.gguf

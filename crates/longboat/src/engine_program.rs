@@ -11,6 +11,8 @@ use tokio::process::Command;
 const NAME: &str = "longboat-engine";
 /// Without this feature the package has no program (its `Cargo.toml` says why).
 const FEATURE: &str = "llguidance";
+/// What the names of the variables begin with that `cargo run` sets.
+const OF_CARGO_RUN: [&str; 2] = ["CARGO_MANIFEST_", "CARGO_PKG_"];
 
 /// Finds the program beside this executable or in PATH.
 pub(crate) fn find() -> Option<PathBuf> {
@@ -70,6 +72,14 @@ impl Builder {
         command.args(["build", "--locked", "--package", NAME, "--features", FEATURE]);
         if self.release {
             command.arg("--release");
+        }
+        // `cargo run` describes this package to this process. The build script of `ring` would see another environment than before, and
+        // cargo would build `ring` and all crates above it again: now, and for the next command as well.
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if OF_CARGO_RUN.iter().any(|prefix| text.starts_with(prefix)) {
+                command.env_remove(name);
+            }
         }
         let status =
             command.current_dir(&self.package).stdin(Stdio::null()).kill_on_drop(true).status().await?;

@@ -1,12 +1,10 @@
 //! The official OpenAI client against a real model.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
-
-mod server;
 
 use std::path::{Path, PathBuf};
 
-use server::Server;
 use tokio::process::Command;
+
+use crate::server::Server;
 
 /// Returns the paths of the model and of Python. Returns `None` with a visible message if one is missing.
 fn needed() -> Option<(PathBuf, PathBuf)> {

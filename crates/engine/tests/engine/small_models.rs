@@ -1,8 +1,5 @@
 //! Small random models of each family, with and without adapters, compared with plain arithmetic (`reference.py`). The tests
 //! also cover the API for adapters.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
-
-mod server;
 
 use std::{
     collections::BTreeMap,
@@ -13,8 +10,9 @@ use std::{
 use futures::future::join_all;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use server::Server;
 use tempfile::TempDir;
+
+use crate::server::{self, Server};
 
 /// The reference's log probability of each token after a prompt.
 #[derive(Deserialize)]

@@ -1,5 +1,4 @@
 //! Replays the corpus of this crate's fuzz targets, unchanged and with random changes, so that fixed bugs stay fixed.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
 use std::{fs, path::Path};
 

@@ -1,5 +1,4 @@
 //! The engine on its own port, in the test's process.
-#![allow(dead_code, reason = "each test needs a part of this")]
 
 use std::{net::SocketAddr, path::Path, process::Command};
 

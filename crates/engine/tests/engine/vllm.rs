@@ -1,12 +1,10 @@
 //! The engine answers as a real vLLM did with the same model, but where compatibility.yaml says otherwise.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
-
-mod server;
 
 use std::path::Path;
 
 use longboat_golden::{IntendedDifferences, vllm::assert_answers};
-use server::{Server, script};
+
+use crate::server::{Server, script};
 
 #[tokio::test]
 async fn every_request_is_answered_as_vllm_answers_it() {

@@ -1,5 +1,4 @@
 //! Disaggregated prefill and decode between processes: the KV cache of a real model moves from one engine to another.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 use std::{
     path::{Path, PathBuf},
@@ -27,7 +26,7 @@ static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// Some prompts of other tests, as tokens: a short one, one of several blocks, and one that ends at the end of a block.
 fn prompts() -> Vec<Vec<u32>> {
-    let recorded: Vec<Value> = serde_json::from_str(include_str!("recorded.json")).unwrap();
+    let recorded: Vec<Value> = serde_json::from_str(include_str!("../recorded.json")).unwrap();
     let tokens =
         |recorded: &Value| -> Vec<u32> { serde_json::from_value(recorded["tokens"].clone()).unwrap() };
     let mut all: Vec<_> = recorded.iter().map(tokens).collect();

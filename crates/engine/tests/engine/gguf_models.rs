@@ -1,15 +1,13 @@
 //! GGUF files of small random models, compared with plain arithmetic (`gguf_reference.py`): each format of weights, each way
 //! to make a vector of a text, and the tokens that are added to texts.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
-
-mod server;
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use server::Server;
 use tempfile::TempDir;
+
+use crate::server::{self, Server};
 
 #[derive(Deserialize)]
 struct AnswerPart {

@@ -1,7 +1,4 @@
 //! A real model over real sockets, compared with the results of llama.cpp for the same file (recorded by `oracle.py`).
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
-
-mod server;
 
 use std::{
     collections::BTreeMap,
@@ -11,8 +8,9 @@ use std::{
 use futures::future::join_all;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use server::Server;
 use tokio::task::JoinHandle;
+
+use crate::server::{self, Server};
 
 #[derive(Deserialize)]
 struct Recorded {
@@ -25,12 +23,12 @@ struct Recorded {
 }
 
 fn recorded() -> Vec<Recorded> {
-    serde_json::from_str(include_str!("recorded.json")).unwrap()
+    serde_json::from_str(include_str!("../recorded.json")).unwrap()
 }
 
 /// The same prompts, answered from the same weights as F16.
 fn recorded_of_halves() -> Vec<Recorded> {
-    serde_json::from_str(include_str!("recorded_f16.json")).unwrap()
+    serde_json::from_str(include_str!("../recorded_f16.json")).unwrap()
 }
 
 /// The file of the model. Nothing where it was not fetched, which is said.
