@@ -41,9 +41,9 @@ pub(crate) fn cause(facts: &Facts, namespace: Namespace<&str>, name: Name<&str>)
         "change what the message names in the Gateway, or start its controller; `kubectl describe gateway -n {namespace} {name}` shows \
          what the controller says then"
     );
-    let waiting = |found: &&Condition| found.status != "Unknown" && found.reason != "Pending";
+    let is_decided = |found: &&Condition| found.status != "Unknown" && found.reason != "Pending";
     let accepted = condition(conditions, "Accepted").filter(|found| found.status != "True");
-    Some(if let Some(found) = programmed.or(accepted).filter(waiting) {
+    Some(if let Some(found) = programmed.or(accepted).filter(is_decided) {
         Cause::new("GatewayNotProgrammed", reason_and_message(found), fix)
     } else {
         let controller = facts

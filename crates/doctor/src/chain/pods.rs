@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Event, Pod},
+};
 use longboat_api::{names::STORAGE_INITIALIZER, shell::is_word};
 use longboat_key::{Name, Namespace};
 pub(crate) use longboat_plan::pods::is_ready;
@@ -61,16 +64,7 @@ fn cause(facts: &Facts, pod: &Pod) -> Cause {
         return Cause::new("PodNotScheduled", cause, fix).through(step);
     }
     // If a volume is missing, the containers of the pod wait without a reason, but an event names the volume.
-    let event = facts.events.iter().rev().find(|event| {
-        let about = &event.involved_object;
-        about.kind.as_deref() == Some("Pod")
-            && about.name.as_deref() == Some(name.as_str())
-            && about.namespace.as_deref() == Some(namespace.as_str())
-            && matches!(
-                event.reason.as_deref(),
-                Some("FailedMount" | "FailedAttachVolume" | "FailedCreatePodSandBox")
-            )
-    });
+    let event = events(facts, pod, &["FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox"]).next();
     if let Some(event) = event {
         let message = event.message.clone().unwrap_or_default();
         let fix = if let Some(fix) = absent::of_pod(pod, &message) {
@@ -90,10 +84,7 @@ fn cause(facts: &Facts, pod: &Pod) -> Cause {
     let logs = format!("kubectl logs -n {namespace} {name} --all-containers");
     let unready = status.container_statuses.iter().flatten().find(|container| !container.ready);
     let running = unready.filter(|found| found.state.as_ref().is_some_and(|state| state.running.is_some()));
-    let probe = facts.events.iter().rev().find(|event| {
-        event.involved_object.name.as_deref() == Some(name.as_str())
-            && event.reason.as_deref() == Some("Unhealthy")
-    });
+    let probe = events(facts, pod, &["Unhealthy"]).next();
     match (running, probe) {
         (Some(container), Some(event)) => {
             let message = event.message.clone().unwrap_or_default();
@@ -117,6 +108,17 @@ fn cause(facts: &Facts, pod: &Pod) -> Cause {
         ),
     }
     .through(step)
+}
+
+/// The events of a pod with one of these reasons, the newest first.
+fn events<'a>(facts: &'a Facts, pod: &'a Pod, reasons: &'a [&str]) -> impl Iterator<Item = &'a Event> {
+    facts.events.iter().rev().filter(move |event| {
+        let about = &event.involved_object;
+        about.kind.as_deref() == Some("Pod")
+            && (about.name.as_ref(), about.namespace.as_ref())
+                == (pod.metadata.name.as_ref(), pod.metadata.namespace.as_ref())
+            && event.reason.as_deref().is_some_and(|reason| reasons.contains(&reason))
+    })
 }
 
 /// What to do if a probe and its server do not agree on TLS.
@@ -213,16 +215,8 @@ fn failed_probe(facts: &Facts, pod: &Pod, container: &str) -> Option<String> {
     let ended =
         [&status.state, &status.last_state].into_iter().flatten().find_map(|one| one.terminated.as_ref());
     let started = ended.and_then(|ended| ended.started_at.as_ref());
-    let of_pod = |reason: &'static str| {
-        facts.events.iter().rev().filter(move |event| {
-            let about = &event.involved_object;
-            event.reason.as_deref() == Some(reason)
-                && (about.name.as_ref(), about.namespace.as_ref())
-                    == (pod.metadata.name.as_ref(), pod.metadata.namespace.as_ref())
-        })
-    };
     // An instance that started later ended on its own.
-    let killing = of_pod("Killing")
+    let killing = events(facts, pod, &["Killing"])
         .find(|event| {
             started.is_none_or(|started| event.last_timestamp.as_ref().is_none_or(|at| at >= started))
         })?
@@ -231,8 +225,8 @@ fn failed_probe(facts: &Facts, pod: &Pod, container: &str) -> Option<String> {
     let probe = ["Liveness", "Startup"].into_iter().find(|probe| {
         killing.starts_with(&format!("Container {container} failed {} probe", probe.to_lowercase()))
     })?;
-    let said = of_pod("Unhealthy").filter_map(|event| event.message.as_ref());
-    said.into_iter().find(|message| message.starts_with(probe)).cloned()
+    let mut said = events(facts, pod, &["Unhealthy"]).filter_map(|event| event.message.as_ref());
+    said.find(|message| message.starts_with(probe)).cloned()
 }
 
 /// The registry of a container's image, as docker names it.

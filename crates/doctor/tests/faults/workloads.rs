@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::Event;
 use longboat_doctor::{Facts, Finding, Severity};
 use longboat_key::{Name, Namespace};
 use serde_json::{Value, json};
@@ -242,7 +243,9 @@ fn pods_that_do_not_start_lead_to_image_configuration_memory_or_model() {
     let found = with(|facts| {
         unready(facts, "MainWorkloadReady", "Progressing", "");
         facts.pods = vec![object(pod("llm-kserve-1", &json!({"app": "llm"}), &running))];
-        facts.events = vec![event("Unhealthy", "Readiness probe failed: 503")];
+        let mut elsewhere: Event = event("Unhealthy", "Readiness probe failed: 500");
+        elsewhere.involved_object.namespace = Some("other".to_owned());
+        facts.events = vec![event("Unhealthy", "Readiness probe failed: 503"), elsewhere];
     });
     only(&found, "ProbeFails", LLM, "Readiness probe failed: 503", "kubectl logs");
     let found = with(|facts| {
