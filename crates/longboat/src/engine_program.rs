@@ -12,7 +12,7 @@ const NAME: &str = "longboat-engine";
 /// Without this feature the package has no program (its `Cargo.toml` says why).
 const FEATURE: &str = "llguidance";
 /// What the names of the variables begin with that `cargo run` sets.
-const OF_CARGO_RUN: [&str; 2] = ["CARGO_MANIFEST_", "CARGO_PKG_"];
+const OF_CARGO_RUN: [&str; 3] = ["CARGO_MANIFEST_", "CARGO_PKG_", "OUT_DIR"];
 
 /// Finds the program beside this executable or in PATH.
 pub(crate) fn find() -> Option<PathBuf> {
