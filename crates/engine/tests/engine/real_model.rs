@@ -1,9 +1,6 @@
 //! A real model over real sockets, compared with the results of llama.cpp for the same file (recorded by `oracle.py`).
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::Path};
 
 use futures::future::join_all;
 use serde::Deserialize;
@@ -31,20 +28,9 @@ fn recorded_of_halves() -> Vec<Recorded> {
     serde_json::from_str(include_str!("../recorded_f16.json")).unwrap()
 }
 
-/// The file of the model. Nothing where it was not fetched, which is said.
-fn file() -> Option<PathBuf> {
-    let model =
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../.cache/models/SmolLM2-135M-Instruct.Q4_1.gguf");
-    if !model.is_file() {
-        longboat_golden::skipped("the model is missing; scripts/tools.sh fetches it");
-        return None;
-    }
-    Some(model)
-}
-
 /// Nothing where the model was not fetched, which is said.
 async fn start(arguments: &[&str]) -> Option<Server> {
-    Some(start_with(&file()?, arguments).await)
+    Some(start_with(&server::model()?, arguments).await)
 }
 
 async fn start_with(model: &Path, arguments: &[&str]) -> Server {
@@ -126,7 +112,7 @@ fn first(tokens: &BTreeMap<String, f64>) -> &str {
 
 #[tokio::test]
 async fn the_same_weights_as_safetensors_begin_the_same_answers() {
-    let Some(model) = file() else { return };
+    let Some(model) = server::model() else { return };
     let folder = tempfile::tempdir().unwrap();
     let converted = folder.path().join("model");
     if server::script("as_safetensors.py", &[&model, &converted]).is_none() {
@@ -155,7 +141,7 @@ async fn the_same_weights_as_safetensors_begin_the_same_answers() {
 
 #[tokio::test]
 async fn greedy_answers_from_halves_are_those_of_llama_cpp_whichever_file_holds_them() {
-    let Some(model) = file() else { return };
+    let Some(model) = server::model() else { return };
     let folder = tempfile::tempdir().unwrap();
     for (script, name) in [("as_f16.py", "halves.gguf"), ("as_safetensors.py", "model")] {
         let converted = folder.path().join(name);

@@ -1,11 +1,26 @@
 //! The engine on its own port, in the test's process.
 
-use std::{net::SocketAddr, path::Path, process::Command};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use longboat_engine::{Args, EngineError, serve};
 use serde_json::Value;
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
+
+/// Returns the file of the model. Returns `None` with a visible message if the model was not fetched.
+pub(crate) fn model() -> Option<PathBuf> {
+    let model =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/models/SmolLM2-135M-Instruct.Q4_1.gguf");
+    if !model.is_file() {
+        longboat_golden::skipped("the model is missing; scripts/tools.sh fetches it");
+        return None;
+    }
+    Some(model)
+}
 
 /// What a script of this folder prints. Nothing where Python or numpy is missing, which is said.
 pub(crate) fn script(name: &str, arguments: &[&Path]) -> Option<Vec<u8>> {

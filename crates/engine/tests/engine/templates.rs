@@ -3,12 +3,14 @@
 use std::{
     fmt::Write,
     net::TcpListener,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, Stdio},
     time::Duration,
 };
 
 use serde_json::json;
+
+use crate::server::model;
 
 /// What templates do, and what they do it to.
 const ATTACKS: [(&str, &str, &str); 13] = [
@@ -98,17 +100,6 @@ impl Server {
         };
         self.children().iter().filter_map(peak).max().unwrap_or_default() >> 10
     }
-}
-
-/// The path of the small model. Without the model, the test counts as not run.
-fn model() -> Option<PathBuf> {
-    let path =
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../.cache/models/SmolLM2-135M-Instruct.Q4_1.gguf");
-    if path.is_file() {
-        return Some(path);
-    }
-    longboat_golden::skipped("the model is missing; scripts/tools.sh fetches it");
-    None
 }
 
 #[tokio::test]

@@ -1,25 +1,16 @@
 //! Disaggregated prefill and decode between processes: the KV cache of a real model moves from one engine to another.
 
 use std::{
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, Stdio},
     time::Duration,
 };
 
 use serde_json::{Value, json};
 
-const SECRET: &str = "the secret of these tests";
+use crate::server::model;
 
-/// Returns the path of the model. Returns `None` with a visible message if the model was not fetched.
-fn model() -> Option<PathBuf> {
-    let model =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/models/SmolLM2-135M-Instruct.Q4_1.gguf");
-    if !model.is_file() {
-        longboat_golden::skipped("the model is missing; scripts/tools.sh fetches it");
-        return None;
-    }
-    Some(model)
-}
+const SECRET: &str = "the secret of these tests";
 
 /// Runs one test at a time, because each test starts several engines.
 static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());

@@ -1,19 +1,12 @@
 //! The engine answers as a real vLLM did with the same model, but where compatibility.yaml says otherwise.
 
-use std::path::Path;
-
 use longboat_golden::{IntendedDifferences, vllm::assert_answers};
 
-use crate::server::{Server, script};
+use crate::server::{Server, model, script};
 
 #[tokio::test]
 async fn every_request_is_answered_as_vllm_answers_it() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let file = root.join(".cache/models/SmolLM2-135M-Instruct.Q4_1.gguf");
-    if !file.is_file() {
-        longboat_golden::skipped("the model is missing; scripts/tools.sh fetches it");
-        return;
-    }
+    let Some(file) = model() else { return };
     let folder = tempfile::tempdir().unwrap();
     let [model, small, adapter] = ["model", "small", "adapter"].map(|name| folder.path().join(name));
     let Some(_) = script("as_safetensors.py", &[&file, &model]) else { return };
