@@ -2,10 +2,12 @@
 
 use std::{
     env, fs,
+    io::{Seek, Write},
     path::{Path, PathBuf},
     process::Command,
 };
 
+use serde_json::Value;
 use tokio::sync::{Mutex, MutexGuard};
 
 /// The variable with which the tests write what this vLLM says.
@@ -53,11 +55,18 @@ impl Install {
         command
     }
 
-    /// Returns a command that runs a script with the Python of vLLM.
-    pub(crate) fn python(&self, script: &str) -> Command {
+    /// Runs `options.py`, and returns the JSON that it prints.
+    pub(crate) fn options(&self, arguments: &[&str], input: &Value) -> Value {
         let mut command = Command::new(self.folder("environment/bin/python3"));
-        command.args(["-c", script]).envs(self.variables());
-        command
+        command.arg(root().join("tests/vllm/options.py")).args(arguments).envs(self.variables());
+        let mut stdin = tempfile::tempfile().unwrap();
+        write!(stdin, "{input}").unwrap();
+        stdin.rewind().unwrap();
+        let output = command.stdin(stdin).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        // Libraries print lines of their own before.
+        let text = String::from_utf8(output.stdout).unwrap();
+        serde_json::from_str(text.lines().last().unwrap()).unwrap()
     }
 
     /// Returns the variables with which vLLM runs on the CPU, without requests to other machines.

@@ -9,7 +9,6 @@ mod dashboard;
 mod data_parallel;
 mod disaggregated;
 mod failures;
-mod flags;
 #[path = "../local/http.rs"]
 #[expect(dead_code, reason = "shared with the tests of local mode")]
 mod http;
@@ -18,7 +17,7 @@ mod llama_cpp;
 #[path = "../local/local_cluster.rs"]
 #[expect(dead_code, reason = "shared with the tests of local mode")]
 mod local_cluster;
-mod names;
+mod options;
 #[path = "../local/page.rs"]
 #[expect(dead_code, reason = "shared with the tests of local mode")]
 mod page;

@@ -38,9 +38,7 @@ pub mod uri;
 pub mod v1alpha1;
 pub mod v1alpha2;
 pub mod validation;
-pub mod vllm_flags;
-pub mod vllm_newest;
-pub mod vllm_variables;
+pub mod vllm;
 pub mod wake_queue;
 
 mod cel;

@@ -3,7 +3,7 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use longboat_api::vllm_flags;
+use longboat_api::vllm;
 use longboat_engine_model::{Parameters, Timing};
 use longboat_serving::{Adapter, ArgsError, CommandLine, Flag, Refusal, ServerArgs};
 
@@ -122,7 +122,7 @@ impl Args {
     pub(crate) fn refused_by_vllm(&self) -> Vec<&str> {
         let is_vllm = self.engine.dialect.is_none();
         let flags = self.server.ignored.iter().filter(|flag| is_vllm && flag.starts_with("--"));
-        flags.map(String::as_str).filter(|flag| !vllm_flags::is_known(flag)).collect()
+        flags.map(String::as_str).filter(|flag| !vllm::flags::is_known(flag)).collect()
     }
 
     /// The numbers of the engine, with which its load can be computed without running it.

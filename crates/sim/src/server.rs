@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{Json, http::StatusCode, middleware, routing::get};
-use longboat_api::vllm_flags;
+use longboat_api::vllm;
 use longboat_serving::RunError;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -24,7 +24,7 @@ pub async fn serve(args: Args, listener: TcpListener, shutdown: CancellationToke
         tracing::warn!(
             flags = refused.join(" "),
             "vLLM {} has no such flags, and would not start with them.",
-            vllm_flags::version()
+            vllm::version()
         );
     }
     if !args.server.ignored.is_empty() {

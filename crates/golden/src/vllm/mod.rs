@@ -3,9 +3,11 @@
 //! vLLM again. Of an answer only [`facts`] are compared, not the texts that a model generates.
 
 mod facts;
+#[cfg(test)]
 mod flags;
 #[cfg(test)]
 mod metrics;
+#[cfg(test)]
 mod names;
 mod recording;
 mod requests;
@@ -14,8 +16,6 @@ mod send;
 mod texts;
 
 pub use facts::{Response, facts};
-pub use flags::{Flag, Flags, write_flags};
-pub use names::Names;
 pub use recording::{Recording, write};
 pub use requests::{Request, requests};
 pub use send::{assert_answers, send};
@@ -23,6 +23,12 @@ pub use send::{assert_answers, send};
 use serde_json::Value;
 
 use crate::{Difference, differences};
+
+/// What vLLM takes.
+#[cfg(test)]
+static RECORDING: std::sync::LazyLock<Value> = std::sync::LazyLock::new(|| {
+    serde_json::from_str(include_str!("../../../../tests/vllm/options.json")).unwrap()
+});
 
 /// Collects the facts in which an answer differs from vLLM's.
 pub fn compare(recorded: &Value, ours: &Value) -> Vec<Difference> {

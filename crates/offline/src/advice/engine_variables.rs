@@ -1,11 +1,15 @@
 //! Variables named as vLLM's, which vLLM does not read.
 
 use k8s_openapi::api::core::v1::Container;
-use longboat_api::{v1alpha2::LLMInferenceServiceSpec, vllm_flags, vllm_newest, vllm_variables};
+use longboat_api::{
+    engine::{Engine, VLLM},
+    v1alpha2::LLMInferenceServiceSpec,
+    vllm,
+};
 
 use super::{
     Advice,
-    engine_flags::{API_SERVERS, is_older},
+    engine_flags::{API_SERVERS, for_image, is_older},
     variables::{ADDITIONAL_ARGS, is_known},
 };
 use crate::pods::{main_containers, words};
@@ -23,7 +27,35 @@ const FORMER: [(&str, &str); 6] = [
 ];
 
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
-    main_containers(spec).flat_map(|(path, main)| unread(&path, main)).collect()
+    main_containers(spec)
+        .flat_map(|(path, main)| {
+            let mut all = unread(&path, main);
+            if Engine::of_command(main).is_some_and(|engine| engine.name == VLLM.name) {
+                let refused = wrong_values(&path, main);
+                all.extend(refused.map(|advice| for_image(main, advice)));
+            }
+            all
+        })
+        .collect()
+}
+
+/// Values that vLLM does not take. It reads all variables while it starts.
+fn wrong_values<'a>(path: &'a str, main: &'a Container) -> impl Iterator<Item = Advice> + 'a {
+    main.env.iter().flatten().filter_map(move |variable| {
+        // A reference to another variable is replaced by its value.
+        let value = variable.value.as_deref().filter(|value| !value.contains("$("))?;
+        let expected = vllm::variables::expected(&variable.name, value)?;
+        Some(Advice::error(
+            format!("{path}.env[name={}].value", variable.name),
+            "VariableValue",
+            format!("is `{value}`, and vLLM {} expects {expected}: it does not start", vllm::version()),
+            match value.to_ascii_lowercase().as_str() {
+                "true" | "yes" | "on" => "write \"1\"",
+                "false" | "no" | "off" => "write \"0\"",
+                _ => "correct the value, or remove the variable",
+            },
+        ))
+    })
 }
 
 fn unread(path: &str, main: &Container) -> Vec<Advice> {
@@ -33,8 +65,8 @@ fn unread(path: &str, main: &Container) -> Vec<Advice> {
         return Vec::new();
     }
     let is_read = |name: &str| {
-        vllm_variables::is_known(name)
-            || vllm_newest::has_variable(name)
+        vllm::variables::is_known(name)
+            || vllm::newest::has_variable(name)
             || words(main).any(|word| word.contains(name))
     };
     let names = main.env.iter().flatten().map(|variable| variable.name.as_str());
@@ -44,7 +76,7 @@ fn unread(path: &str, main: &Container) -> Vec<Advice> {
         Some(Advice::warning(
             format!("{path}.env[name={name}]"),
             "VariableNotRead",
-            format!("has no effect: vLLM {} does not read {name}", vllm_flags::version()),
+            format!("has no effect: vLLM {} does not read {name}", vllm::version()),
             hint,
         ))
     });
@@ -69,15 +101,15 @@ fn replacement_of(name: &str) -> Option<String> {
         return Some(format!("{older} {instead}"));
     }
     let flag = format!("--{}", own.to_ascii_lowercase().replace('_', "-"));
-    if vllm_flags::find(&flag).is_some_and(|(known, _)| known == flag) {
+    if vllm::flags::find(&flag).is_some_and(|(known, _)| known == flag) {
         return Some(format!("{older} give vLLM the flag {flag}"));
     }
-    vllm_variables::nearest(name).map(|meant| format!("did you mean {meant}?"))
+    vllm::variables::nearest(name).map(|meant| format!("did you mean {meant}?"))
 }
 
 #[cfg(test)]
 mod tests {
-    use longboat_api::{vllm_flags, vllm_variables};
+    use longboat_api::vllm;
 
     use super::{FORMER, PREFIX, replacement_of};
     use crate::advice::tests::{said, service};
@@ -85,9 +117,9 @@ mod tests {
     #[test]
     fn former_variables_are_gone_and_the_flags_that_replace_them_are_there() {
         for (former, instead) in FORMER {
-            assert!(!vllm_variables::is_known(&format!("{PREFIX}{former}")), "{former}");
+            assert!(!vllm::variables::is_known(&format!("{PREFIX}{former}")), "{former}");
             for flag in instead.split([' ', ',']).filter(|word| word.starts_with("--")) {
-                assert_eq!(vllm_flags::find(flag).map(|(name, _)| name), Some(flag), "{former}");
+                assert_eq!(vllm::flags::find(flag).map(|(name, _)| name), Some(flag), "{former}");
             }
         }
     }
@@ -105,6 +137,42 @@ mod tests {
     }
 
     #[test]
+    fn values_that_vllm_refuses_are_errors() {
+        let version = vllm::version();
+        let found = |name: &str, value: &str| {
+            said(&service(
+                "s",
+                &format!(
+                    "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers:\n    - name: main\n      env: [{{name: VLLM_{name}, value: '{value}'}}]\n"
+                ),
+            ))
+        };
+        for (name, value, rest) in [
+            ("USE_DEEP_GEMM", "true", "expects a whole number: it does not start (write \"1\")"),
+            (
+                "LOG_STATS_INTERVAL",
+                "5s",
+                "expects a number: it does not start (correct the value, or remove the variable)",
+            ),
+            (
+                "WORKER_MULTIPROC_METHOD",
+                "thread",
+                "expects one of \"fork\", \"spawn\": it does not start (correct the value, or remove the variable)",
+            ),
+        ] {
+            let found = found(name, value).pop().unwrap();
+            let path = "error spec.template.containers[0].env[0].value";
+            let message = format!("{path}: is `{value}`, and vLLM {version} {rest}");
+            assert_eq!(found.split_once(' ').unwrap().1, message);
+        }
+        for (name, value) in
+            [("USE_DEEP_GEMM", "0"), ("WORKER_MULTIPROC_METHOD", "spawn"), ("HOST_IP", "$(IP)")]
+        {
+            assert_eq!(found(name, value), [""; 0], "{name}");
+        }
+    }
+
+    #[test]
     fn variables_that_vllm_does_not_read_are_warned_about() {
         let lines = |name: &str, main: &str| {
             format!(
@@ -118,7 +186,7 @@ mod tests {
             ("MAX_MODEL_LEN", format!("{older} give vLLM the flag --max-model-len")),
             ("LOGING_LEVEL", "did you mean VLLM_LOGGING_LEVEL?".to_owned()),
         ] {
-            let version = longboat_api::vllm_flags::version();
+            let version = vllm::version();
             assert_eq!(
                 text(name, "image: a/b:1"),
                 [format!(

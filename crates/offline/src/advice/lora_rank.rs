@@ -3,7 +3,7 @@
 use longboat_api::{
     engine::{Engine, VLLM},
     v1alpha2::LLMInferenceServiceSpec,
-    vllm_flags,
+    vllm,
 };
 
 use super::Advice;
@@ -12,7 +12,7 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Option<Advice> {
     let lora = spec.model.lora.as_ref().filter(|lora| !lora.adapters.is_empty())?;
     let rank = lora.max_rank.filter(|_| Engine::of_spec(spec).name == VLLM.name)?;
     let flag = VLLM.lora.as_ref()?.max_rank;
-    let (_, known) = vllm_flags::find(flag)?;
+    let (_, known) = vllm::flags::find(flag)?;
     let mut ranks = known.choices.iter().filter_map(|choice| choice.parse::<i32>().ok());
     if ranks.clone().any(|choice| choice == rank) {
         return None;
@@ -26,7 +26,7 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Option<Advice> {
         "UnknownRank",
         format!(
             "is {rank}, and {flag} of vLLM {} takes one of {}: no pod becomes ready",
-            vllm_flags::version(),
+            vllm::version(),
             known.choices.join(", ")
         ),
         hint,

@@ -40,17 +40,17 @@ pub(super) fn replacement(flag: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use longboat_api::vllm_flags;
+    use longboat_api::vllm;
 
     use super::FORMER;
 
     #[test]
     fn former_flags_are_gone_and_what_replaces_them_is_there() {
         for (former, instead) in FORMER {
-            let known = vllm_flags::find(former).map(|(name, _)| name);
+            let known = vllm::flags::find(former).map(|(name, _)| name);
             assert_ne!(known, Some(former));
             for flag in instead.split([' ', ',', ':']).filter(|word| word.starts_with("--")) {
-                assert_eq!(vllm_flags::find(flag).map(|(name, _)| name), Some(flag), "{former}");
+                assert_eq!(vllm::flags::find(flag).map(|(name, _)| name), Some(flag), "{former}");
             }
         }
     }

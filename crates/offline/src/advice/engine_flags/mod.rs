@@ -8,6 +8,7 @@ mod offloading;
 mod pairs;
 mod release;
 mod served_name;
+mod settings;
 mod shell;
 #[cfg(test)]
 mod tests;
@@ -16,13 +17,16 @@ mod uses;
 mod values;
 mod words;
 
-pub(super) use self::{api_servers::VARIABLE as API_SERVERS, release::is_older};
+pub(super) use self::{
+    api_servers::VARIABLE as API_SERVERS,
+    release::{for_image, is_older},
+};
 
 use k8s_openapi::api::core::v1::Container;
 use longboat_api::{
     engine::{Engine, VLLM},
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
-    vllm_flags, vllm_newest,
+    vllm,
 };
 
 use self::{
@@ -81,15 +85,13 @@ fn is_of_plugin(used: &FlagUse<'_>, all: &Uses<'_>) -> bool {
 
 /// A flag that this version does not know.
 fn unknown(used: &FlagUse<'_>, main: &Container) -> Option<Advice> {
-    let is_new = vllm_newest::has_flag(used.name);
+    let is_new = vllm::newest::has_flag(used.name);
     if is_new && release::is_newest(main) {
         return None;
     }
     let former = former::replacement(used.name);
-    let is_known = used.flag.is_some() || vllm_flags::is_known(used.name);
-    // `-O3` is a shortened `--optimization-level 3`.
-    if is_known && former.is_none() || used.name.starts_with("-O") || used.name == "--" || !used.word.is_exact
-    {
+    let is_known = used.flag.is_some() || vllm::flags::is_known(used.name);
+    if is_known && former.is_none() || used.name == "--" || !used.word.is_exact {
         return None;
     }
     let hint = if let Some(instead) = former {
@@ -97,14 +99,14 @@ fn unknown(used: &FlagUse<'_>, main: &Container) -> Option<Advice> {
             "former versions had it, so it is right only if the image has one of them. Otherwise {instead}"
         )
     } else if is_new {
-        format!("remove it, unless the image has vLLM {} or a newer one", vllm_newest::version())
+        format!("remove it, unless the image has vLLM {} or a newer one", vllm::newest::version())
     } else if used.name.starts_with("--") {
-        match vllm_flags::nearest(used.name) {
+        match vllm::flags::nearest(used.name) {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => "remove it, unless the version in the image, or a plug-in, has it".to_owned(),
         }
     } else {
-        match vllm_flags::find(&format!("-{}", used.name)) {
+        match vllm::flags::find(&format!("-{}", used.name)) {
             Some(_) => format!("did you mean `-{}`?", used.name),
             None => "a flag begins with two hyphens".to_owned(),
         }
@@ -115,7 +117,7 @@ fn unknown(used: &FlagUse<'_>, main: &Container) -> Option<Advice> {
         format!(
             "has {}, which is no flag of vLLM {}: vLLM does not start with flags that it does not know",
             used.name,
-            vllm_flags::version()
+            vllm::version()
         ),
         hint,
     ))
@@ -124,7 +126,7 @@ fn unknown(used: &FlagUse<'_>, main: &Container) -> Option<Advice> {
 /// Words that are neither flags nor values.
 fn stray_words(uses: &Uses<'_>, is_preset: bool) -> Option<Advice> {
     // Flags that share an item with their values have a warning of their own.
-    let is_joined = |text: &str| text.split_once(' ').is_some_and(|(flag, _)| vllm_flags::is_known(flag));
+    let is_joined = |text: &str| text.split_once(' ').is_some_and(|(flag, _)| vllm::flags::is_known(flag));
     let strays: Vec<_> = uses.strays.iter().filter(|word| !is_joined(&word.text)).collect();
     let first = strays.first().filter(|_| !uses.is_open)?;
     let texts: Vec<&str> = strays.iter().map(|word| word.text.as_str()).collect();
@@ -207,7 +209,7 @@ fn joined(path: &str, main: &Container) -> Vec<Advice> {
     }
     let advice = placed_words(path, main).filter_map(|(path, item)| {
         let (flag, value) = item.split_once(' ')?;
-        vllm_flags::is_known(flag).then(|| {
+        vllm::flags::is_known(flag).then(|| {
             Advice::warning(
                 path,
                 "FlagsInOneItem",

@@ -1,6 +1,6 @@
 //! Flags whose values are right alone, and with which vLLM does not start together.
 
-use longboat_api::vllm_flags;
+use longboat_api::vllm;
 
 use super::{
     super::Advice,
@@ -38,7 +38,7 @@ pub(super) fn check(uses: &Uses<'_>, loads_adapters: bool) -> Vec<Advice> {
             "FlagMissing",
             format!(
                 "has --lora-modules, with which vLLM {} needs --enable-lora: it does not start",
-                vllm_flags::version()
+                vllm::version()
             ),
             "add --enable-lora, or name the adapters in spec.model.lora, which adds both",
         )
@@ -56,7 +56,7 @@ fn less(uses: &Uses<'_>, flag: &str, others: &str, least: i64) -> Option<Advice>
         format!(
             "gives {} the value {number}, and with {others}, vLLM {} expects at least {least}: it does not start",
             found.name,
-            vllm_flags::version()
+            vllm::version()
         ),
         "raise it, or lower the other one",
     ))

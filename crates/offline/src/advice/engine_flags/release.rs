@@ -1,12 +1,12 @@
 //! The release of vLLM in an image. Flags are judged by one version, and others take other values.
 
 use k8s_openapi::api::core::v1::Container;
-use longboat_api::{vllm_flags, vllm_newest};
+use longboat_api::vllm;
 
 use super::super::Advice;
 
 /// Makes an error a warning if the image has another vLLM than those that refuse the value: the recorded and the newest one.
-pub(super) fn for_image(main: &Container, advice: Advice) -> Advice {
+pub(in super::super) fn for_image(main: &Container, advice: Advice) -> Advice {
     let Some((release, numbers)) = named(main) else { return advice };
     let (Some(recorded), Some(newest)) = (recorded(), newest()) else { return advice };
     if (recorded..=newest).contains(&numbers) {
@@ -44,11 +44,11 @@ fn named(main: &Container) -> Option<(&str, (u32, u32))> {
 }
 
 fn recorded() -> Option<(u32, u32)> {
-    numbers(vllm_flags::version())
+    numbers(vllm::version())
 }
 
 fn newest() -> Option<(u32, u32)> {
-    numbers(vllm_newest::version())
+    numbers(vllm::newest::version())
 }
 
 /// Returns the major and the minor number of a release.

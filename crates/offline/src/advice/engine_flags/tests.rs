@@ -76,6 +76,26 @@ fn values_that_vllm_refuses_are_errors() {
             "write JSON in single quotes: `'{\"key\": \"value\"}'`",
         ),
         (
+            "[--cpu-offload-gb, '-1']",
+            "gives --cpu-offload-gb the value -1, and vLLM 0.32.0 expects a number at least 0: it",
+            plain,
+        ),
+        (
+            "[--block-size, '0']",
+            "gives --block-size the value 0, and vLLM 0.32.0 expects a number above 0: it",
+            plain,
+        ),
+        (
+            "[\"--speculative-config '{\\\"num_speculative_tokens\\\": 0}'\"]",
+            "gives the field `num_speculative_tokens` of --speculative-config the value 0, and vLLM 0.32.0 expects a whole number above 0: it",
+            "correct the value, or remove the field",
+        ),
+        (
+            "['--compilation-config.cudagraph_capture_sizes+=1,two']",
+            "gives the field `cudagraph_capture_sizes.1` of --compilation-config the value \"two\", and vLLM 0.32.0 expects a whole number",
+            "correct the value, or remove the field",
+        ),
+        (
             "[--additional-config, '3']",
             "gives --additional-config the value 3, and vLLM",
             "write JSON in single quotes: `'{\"key\": \"value\"}'`",
@@ -171,8 +191,24 @@ fn choices_that_this_version_lacks_are_warnings() {
         ),
         (
             "[\"--compilation-config '{\\\"mod\\\": 3}'\"]",
-            "gives --compilation-config JSON with the field `mod`, which vLLM 0.32.0 does not have: it does not start",
+            "gives --compilation-config the field `mod`, which vLLM 0.32.0 does not have: it does not start",
             "did you mean `mode`? Otherwise make sure that the version in the image has it",
+        ),
+        (
+            "[\"--kv-transfer-config '{\\\"kv_role\\\": \\\"kv_prefill\\\"}'\"]",
+            "gives the field `kv_role` of --kv-transfer-config the value \"kv_prefill\", which vLLM 0.32.0 does not know: it takes one of \
+             \"kv_producer\", \"kv_both\", \"kv_consumer\" or null",
+            "take one of these, or make sure that the version in the image knows it",
+        ),
+        (
+            "[--kv-transfer-config.kv_role, kv_prefill]",
+            "gives the field `kv_role` of --kv-transfer-config the value \"kv_prefill\", which",
+            "take one of these, or make sure that the version in the image knows it",
+        ),
+        (
+            "[-O, '9']",
+            "gives -O the value 9, which vLLM 0.32.0 does not know: it takes one of 0, 1, 2, 3",
+            "take one of these, or make sure that the version in the image knows it",
         ),
     ] {
         assert_one(args, "warning", message, hint);

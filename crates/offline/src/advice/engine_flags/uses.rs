@@ -1,6 +1,9 @@
 //! Flags and their values, as vLLM's parser takes words apart.
 
-use longboat_api::vllm_flags::{self, Count, Flag};
+use longboat_api::vllm::{
+    self,
+    flags::{Count, Flag},
+};
 
 use super::words::{Word, Words};
 
@@ -47,11 +50,15 @@ impl<'a> Uses<'a> {
                 }
                 continue;
             }
-            let (name, inline) = match word.text.split_once('=') {
-                Some((name, value)) => (name, Some(value)),
-                None => (word.text.as_str(), None),
+            let (name, inline) = match (word.text.split_at_checked(2), word.text.split_once('=')) {
+                // `-O3` and `-O=3`.
+                (Some(("-O", level)), _) if !level.is_empty() => {
+                    ("-O", Some(level.strip_prefix('=').unwrap_or(level)))
+                }
+                (_, Some((name, value))) => (name, Some(value)),
+                _ => (word.text.as_str(), None),
             };
-            let flag = vllm_flags::find(name);
+            let flag = vllm::flags::find(name);
             let is_switch = flag.is_some_and(|(_, flag)| flag.values == Count::None);
             let next = after.first().map(|word| word.text.as_str());
             if let Some(value) = next.filter(|next| is_switch && inline.is_none() && is_boolean(next)) {

@@ -1,9 +1,12 @@
 //! Values that vLLM's flags do not take.
 
-use longboat_api::vllm_flags::{self, Count, Flag, Kind};
+use longboat_api::vllm::{
+    self,
+    flags::{Count, Flag, Kind},
+};
 use serde_json::Value;
 
-use super::{super::Advice, uses::FlagUse};
+use super::{super::Advice, settings, uses::FlagUse};
 
 /// Values with more choices than this are not listed.
 const LISTED: usize = 24;
@@ -14,11 +17,12 @@ const MULTIPLES: [(&str, u32); 1] = [("--block-size", 16)];
 
 pub(super) fn check(used: &FlagUse<'_>) -> Option<Advice> {
     let (name, flag) = used.flag?;
-    if used.name.contains('.') {
-        return None;
-    }
     let path = || used.word.path.clone();
-    let version = vllm_flags::version();
+    let version = vllm::version();
+    if let Some((_, keys)) = used.name.split_once('.') {
+        let value = used.inline.or_else(|| used.values.first().map(|word| word.text.as_str()));
+        return settings::check_key(used, flag, keys, value.filter(|_| is_exact(used))?);
+    }
     if flag.values == Count::None {
         let value = used.inline?;
         return Some(Advice::error(
@@ -51,7 +55,7 @@ pub(super) fn switch_hint(name: &str, value: &str) -> String {
     let positive = name.strip_prefix("--no-").map_or_else(|| name.to_owned(), |rest| format!("--{rest}"));
     let no = format!("--no-{}", positive.trim_start_matches("--"));
     match value.to_ascii_lowercase().as_str() {
-        "false" | "0" | "no" | "off" if vllm_flags::find(&no).is_some() => format!("write {no} alone"),
+        "false" | "0" | "no" | "off" if vllm::flags::find(&no).is_some() => format!("write {no} alone"),
         "false" | "0" | "no" | "off" => format!("remove {name}"),
         _ => format!("write {name} alone"),
     }
@@ -61,7 +65,7 @@ fn one(used: &FlagUse<'_>, flag: &Flag, value: &str) -> Option<Advice> {
     if flag.optional && ["", "None"].contains(&value) {
         return None;
     }
-    let version = vllm_flags::version();
+    let version = vllm::version();
     let refused = |expected: String, hint: String| {
         Advice::error(
             used.word.path.clone(),
@@ -77,7 +81,7 @@ fn one(used: &FlagUse<'_>, flag: &Flag, value: &str) -> Option<Advice> {
         return Some(refused(expected(flag), hint(flag, value)));
     };
     let broken = match reading {
-        Reading::Number(number) => flag.bounds.broken(number),
+        Reading::Number(number) => flag.schema.bounds.broken(number),
         Reading::Other => None,
     };
     if let Some(bounds) = broken {
@@ -99,21 +103,10 @@ fn one(used: &FlagUse<'_>, flag: &Flag, value: &str) -> Option<Advice> {
             format!("write a multiple of {step}, or remove the flag: vLLM chooses a size that fits"),
         ));
     }
-    if let Some(unknown) = unknown_field(flag, value) {
-        let near = longboat_key::nearest(flag.fields.iter().map(String::as_str), &unknown);
-        let hint = near.map_or_else(
-            || format!("remove it: {} has {}.", used.name, flag.fields.join(", ")),
-            |near| format!("did you mean `{near}`?"),
-        );
-        return Some(Advice::warning(
-            used.word.path.clone(),
-            "FlagValue",
-            format!(
-                "gives {} JSON with the field `{unknown}`, which vLLM {version} does not have: it does not start",
-                used.name
-            ),
-            format!("{hint} Otherwise make sure that the version in the image has it"),
-        ));
+    if matches!(flag.kind, Kind::Json | Kind::Object)
+        && let Ok(value) = json(value)
+    {
+        return settings::check(used, flag, &value);
     }
     // A name with a dot is that of a class.
     let is_known = flag.choices.is_empty()
@@ -173,15 +166,6 @@ fn json(text: &str) -> serde_json::Result<Value> {
     serde_json::from_str(text).or_else(|error| serde_json::from_str(&without_units(text)).map_err(|_| error))
 }
 
-/// Returns the first field of a JSON object that the settings of a flag do not have.
-fn unknown_field(flag: &Flag, value: &str) -> Option<String> {
-    if flag.fields.is_empty() {
-        return None;
-    }
-    let Ok(Value::Object(fields)) = json(value) else { return None };
-    fields.into_iter().map(|(name, _)| name).find(|name| !flag.fields.contains(name))
-}
-
 /// Removes the units of numbers, such as `k` in `{"size": 4k}`.
 fn without_units(json: &str) -> String {
     let (mut plain, mut is_text, mut is_escaped) = (String::with_capacity(json.len()), false, false);
@@ -229,6 +213,19 @@ fn hint(flag: &Flag, value: &str) -> String {
     } else {
         "correct the value, or remove the flag".to_owned()
     }
+}
+
+/// Returns the number of a text such as 4k.
+pub(super) fn size(text: &str) -> Option<f64> {
+    match read(Kind::Size, text)? {
+        Reading::Number(number) => Some(number),
+        Reading::Other => None,
+    }
+}
+
+/// Whether neither a flag nor its values have variables of a shell in them.
+fn is_exact(used: &FlagUse<'_>) -> bool {
+    used.word.is_exact && used.values.iter().all(|word| word.is_exact)
 }
 
 fn hint_number(value: &str) -> String {

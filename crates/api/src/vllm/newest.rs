@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::LazyLock};
 
 use serde::Deserialize;
 
-const TEXT: &str = include_str!("../../../tests/vllm/newest.json");
+const TEXT: &str = include_str!("../../../../tests/vllm/newest.json");
 
 static NEWEST: LazyLock<Newest> = LazyLock::new(|| serde_json::from_str(TEXT).unwrap_or_default());
 
@@ -22,7 +22,7 @@ pub fn version() -> &'static str {
 
 /// Whether a flag is new in it: with or without a value, with underscores or dashes, or with the key of a JSON value.
 pub fn has_flag(flag: &str) -> bool {
-    NEWEST.flags.contains(&crate::vllm_flags::plain(flag))
+    NEWEST.flags.contains(&super::flags::plain(flag))
 }
 
 /// Whether a variable is new in it.
@@ -33,16 +33,16 @@ pub fn has_variable(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{NEWEST, has_flag, version};
-    use crate::{vllm_flags, vllm_variables};
+    use crate::vllm::{self, flags, variables};
 
     #[test]
     fn what_is_new_is_not_recorded_yet() {
-        assert_ne!(version(), vllm_flags::version());
+        assert_ne!(version(), vllm::version());
         for flag in &NEWEST.flags {
-            assert_ne!(vllm_flags::find(flag).map(|(name, _)| name), Some(flag.as_str()));
+            assert_ne!(flags::find(flag).map(|(name, _)| name), Some(flag.as_str()));
         }
         for variable in &NEWEST.variables {
-            assert!(!vllm_variables::is_known(variable), "{variable}");
+            assert!(!variables::is_known(variable), "{variable}");
         }
     }
 

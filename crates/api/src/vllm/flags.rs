@@ -1,18 +1,13 @@
-//! The flags of `vllm serve`, as a vLLM printed them (`tests/vllm/flags.rs` keeps the recording true).
+//! The flags of `vllm serve`.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::LazyLock,
-};
+use std::{collections::BTreeSet, sync::LazyLock};
 
 use serde::Deserialize;
 
-const RECORDING: &str = include_str!("../../../tests/vllm/flags.json");
-
-static RECORDED: LazyLock<Recording> = LazyLock::new(|| serde_json::from_str(RECORDING).unwrap_or_default());
+use super::{RECORDING, schema::Schema};
 
 static NAMES: LazyLock<BTreeSet<&'static str>> = LazyLock::new(|| {
-    let flags = RECORDED.flags.iter();
+    let flags = RECORDING.flags.iter();
     flags
         .flat_map(|(name, flag)| std::iter::once(name).chain(&flag.aliases))
         .map(String::as_str)
@@ -20,27 +15,19 @@ static NAMES: LazyLock<BTreeSet<&'static str>> = LazyLock::new(|| {
         .collect()
 });
 
-#[derive(Default, Deserialize)]
-struct Recording {
-    version: String,
-    flags: BTreeMap<String, Flag>,
-}
-
 /// A flag, with what its values are.
 #[derive(Debug, Deserialize)]
 pub struct Flag {
     aliases: Vec<String>,
-    /// Limits of a number.
-    pub bounds: Bounds,
     /// The values that this version knows. Empty if there is no list.
     pub choices: Vec<String>,
-    /// The fields that its JSON may have. Empty if there is no list.
-    pub fields: Vec<String>,
     /// Whether an empty value and the word None are values too.
     pub optional: bool,
     /// What one value is.
     #[serde(rename = "type")]
     pub kind: Kind,
+    /// The bounds of its number, or what its JSON may be.
+    pub schema: Schema,
     /// How many values it takes.
     pub values: Count,
 }
@@ -82,50 +69,17 @@ pub enum Count {
     Some,
 }
 
-/// The least and the greatest value of a number.
-#[derive(Clone, Copy, Debug, Deserialize)]
-pub struct Bounds {
-    ge: Option<f64>,
-    gt: Option<f64>,
-    le: Option<f64>,
-    lt: Option<f64>,
-}
-
-// === impl Bounds ===
-
-impl Bounds {
-    /// Returns the bounds that a number breaks, in words.
-    pub fn broken(&self, number: f64) -> Option<String> {
-        let all = [
-            (self.ge, "at least", self.ge.is_some_and(|bound| number >= bound)),
-            (self.gt, "above", self.gt.is_some_and(|bound| number > bound)),
-            (self.le, "at most", self.le.is_some_and(|bound| number <= bound)),
-            (self.lt, "below", self.lt.is_some_and(|bound| number < bound)),
-        ];
-        let set = || all.iter().filter_map(|(bound, words, holds)| Some(((*bound)?, words, holds)));
-        let is_broken = set().any(|(_, _, holds)| !holds);
-        is_broken.then(|| {
-            set().map(|(bound, words, _)| format!("{words} {bound}")).collect::<Vec<_>>().join(" and ")
-        })
-    }
-}
-
 /// Returns the flag with this name, which may be shortened as long as it is clear.
 pub fn find(name: &str) -> Option<(&'static str, &'static Flag)> {
     let name = if name.starts_with("--") { plain(name) } else { name.to_owned() };
     let named = |flag: &(&String, &Flag)| flag.0 == &name || flag.1.aliases.contains(&name);
-    let found = RECORDED.flags.iter().find(named).or_else(|| {
+    let found = RECORDING.flags.iter().find(named).or_else(|| {
         let begins = |known: &String| name.len() > 2 && name.starts_with("--") && known.starts_with(&name);
         let mut all =
-            RECORDED.flags.iter().filter(|(known, flag)| begins(known) || flag.aliases.iter().any(begins));
+            RECORDING.flags.iter().filter(|(known, flag)| begins(known) || flag.aliases.iter().any(begins));
         all.next().filter(|_| all.next().is_none())
     })?;
     Some((found.0.as_str(), found.1))
-}
-
-/// The version of vLLM of which the flags are.
-pub fn version() -> &'static str {
-    &RECORDED.version
 }
 
 /// Whether vLLM knows a flag: with or without a value, with underscores or dashes, shortened, or with the key of a JSON value.
@@ -140,7 +94,7 @@ pub fn nearest(flag: &str) -> Option<&'static str> {
     longboat_key::nearest(NAMES.iter().copied(), &plain(flag))
 }
 
-pub(crate) fn plain(flag: &str) -> String {
+pub(super) fn plain(flag: &str) -> String {
     flag.split(['=', '.']).next().unwrap_or_default().replace('_', "-")
 }
 
@@ -170,13 +124,12 @@ mod tests {
         }
         let (_, memory) = find("--gpu-memory-utilization").unwrap();
         assert_eq!((memory.kind, memory.values), (Kind::Number, Count::One));
-        assert_eq!(memory.bounds.broken(0.9), None);
-        assert_eq!(memory.bounds.broken(90.0).as_deref(), Some("above 0 and at most 1"));
+        assert_eq!(memory.schema.bounds.broken(0.9), None);
+        assert_eq!(memory.schema.bounds.broken(90.0).as_deref(), Some("above 0 and at most 1"));
         for (flag, meant) in [("--max-modle-len=8", Some("--max-model-len")), ("--time-to-first-token", None)]
         {
             assert!(!is_known(flag), "{flag}");
             assert_eq!(nearest(flag), meant, "{flag}");
         }
-        assert!(!version().is_empty());
     }
 }

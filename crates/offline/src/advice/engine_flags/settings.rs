@@ -1,0 +1,65 @@
+//! Settings in the JSON of a flag that vLLM does not take.
+
+use longboat_api::vllm::{
+    self,
+    flags::{Flag, Kind},
+    schema::Problem,
+};
+use serde_json::{Value, json};
+
+use super::{super::Advice, uses::FlagUse, values::size};
+
+/// Judges the value of a flag with a key of its JSON, such as `--kv-transfer-config.kv_role kv_both`.
+pub(super) fn check_key(used: &FlagUse<'_>, flag: &Flag, keys: &str, value: &str) -> Option<Advice> {
+    if !matches!(flag.kind, Kind::Json | Kind::Object) {
+        return None;
+    }
+    let (keys, value) = match keys.strip_suffix('+') {
+        Some(keys) => (keys, json!(value.split(',').collect::<Vec<_>>())),
+        None => (
+            keys,
+            serde_json::from_str(value)
+                .unwrap_or_else(|_| size(value).map_or_else(|| Value::from(value), Value::from)),
+        ),
+    };
+    check(used, flag, &keys.rsplit('.').fold(value, |value, key| json!({ key: value })))
+}
+
+/// Judges the JSON of a flag.
+pub(super) fn check(used: &FlagUse<'_>, flag: &Flag, value: &Value) -> Option<Advice> {
+    let mismatch = flag.schema.mismatch(value)?;
+    let (path, version) = (&mismatch.path, vllm::version());
+    let name = used.name.split('.').next().unwrap_or_default();
+    let given = format!("gives the field `{path}` of {name} the value {}", mismatch.value);
+    let newer = "make sure that the version in the image";
+    let place = used.word.path.clone();
+    Some(match mismatch.problem {
+        Problem::UnknownField(names) => {
+            let field = path.rsplit('.').next().unwrap_or_default();
+            let hint = longboat_key::nearest(names.iter().copied(), field).map_or_else(
+                || format!("remove it: the fields are {}.", names.join(", ")),
+                |near| format!("did you mean `{near}`?"),
+            );
+            Advice::warning(
+                place,
+                "FlagValue",
+                format!(
+                    "gives {name} the field `{path}`, which vLLM {version} does not have: it does not start"
+                ),
+                format!("{hint} Otherwise {newer} has it"),
+            )
+        }
+        Problem::UnknownValue(expected) => Advice::warning(
+            place,
+            "FlagValue",
+            format!("{given}, which vLLM {version} does not know: it takes {expected}"),
+            format!("take one of these, or {newer} knows it"),
+        ),
+        Problem::WrongValue(expected) => Advice::error(
+            place,
+            "FlagValue",
+            format!("{given}, and vLLM {version} expects {expected}: it does not start"),
+            "correct the value, or remove the field",
+        ),
+    })
+}
