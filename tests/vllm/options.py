@@ -91,8 +91,34 @@ def schema_of(settings):
     if config.get("extra") == "allow":
         return {"type": "object"}
     known = schema.get("properties", {})
-    names = sorted(field.name for field in dataclasses.fields(settings) if field.init)
-    return {"type": "object", "properties": {name: known.get(name, {}) for name in names}}
+    fields = sorted((field for field in dataclasses.fields(settings) if field.init), key=lambda field: field.name)
+    return {"type": "object", "properties": {one.name: known.get(one.name) or tried(settings, one) for one in fields}}
+
+
+def tried(settings, field):
+    """Returns the schema of a field with the names of an enumeration, which a function reads. It is found out by trying."""
+    is_optional = type(None) in typing.get_args(field.type)
+    for kind in typing.get_args(field.type) if is_optional else [field.type]:
+        if isinstance(kind, type) and issubclass(kind, enum.Enum) and refuses(settings, field.name, "a word"):
+            words = [case for one in kind for case in (one.name, one.name.lower(), one.value)] + [None]
+            words = [word for word in words if type(word) in (int, str, type(None))]
+            return {"enum": sorted({word for word in words if not refuses(settings, field.name, word)}, key=str)}
+    return {}
+
+
+def refuses(settings, field, value):
+    """Returns whether vLLM does not take the value of a field, whatever the other fields are."""
+    try:
+        pydantic.TypeAdapter(settings).validate_python({field: value})
+    except pydantic.ValidationError as error:
+        return any(one["loc"][:1] == (field,) for one in error.errors())
+    except KeyError:
+        # A function looks for the name of an enumeration.
+        return True
+    except Exception:
+        # Code that runs after the fields are checked.
+        pass
+    return False
 
 
 def settings_of(function, action):
@@ -225,23 +251,13 @@ def variable(name, read):
     word, fraction, whole = (reads(read, name, value) for value in ("a word", "1.5", "7"))
     if listed and not whole:
         # Some take several of them.
-        return {} if reads(read, name, ",".join(listed)) else {"enum": sorted(listed)}
+        several = reads(read, name, ",".join(listed))
+        cases = {case for one in listed for case in (one, one.lower(), one.upper()) if reads(read, name, case)}
+        return {} if several else {"enum": sorted(cases)}
     if word or not whole:
         return {}
     # JSON has fractions, too.
     return {} if fraction and reads(read, name, "{}") else {"type": "number" if fraction else "integer"}
-
-
-def refuses(settings, field, value):
-    """Returns whether vLLM does not take the value of a field, whatever the other fields are."""
-    try:
-        pydantic.TypeAdapter(settings).validate_python({field: value})
-    except pydantic.ValidationError as error:
-        return any(one["loc"][:1] == (field,) for one in error.errors())
-    except Exception:
-        # Code that runs after the fields are checked.
-        pass
-    return False
 
 
 def judge(given):

@@ -17,6 +17,7 @@ static RECORDING: LazyLock<Recording> = LazyLock::new(|| serde_json::from_str(TE
 
 #[derive(Default, Deserialize)]
 struct Recording {
+    connectors: Vec<String>,
     version: String,
     flags: BTreeMap<String, Flag>,
     variables: BTreeMap<String, Schema>,
@@ -25,4 +26,9 @@ struct Recording {
 /// The version of vLLM of which the flags and variables are.
 pub fn version() -> &'static str {
     &RECORDING.version
+}
+
+/// The names of the connectors of KV caches that it has without plug-ins.
+pub fn connectors() -> impl Iterator<Item = &'static str> {
+    RECORDING.connectors.iter().map(String::as_str)
 }

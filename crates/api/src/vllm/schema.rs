@@ -128,7 +128,14 @@ impl Schema {
     }
 
     fn is_listed(&self, value: &Value) -> bool {
-        self.r#enum.is_empty() || self.r#enum.contains(value)
+        // A word that is listed in both cases is taken in every case.
+        let is_word =
+            |text: &str| [text.to_lowercase(), text.to_uppercase()].iter().all(|case| self.has(case));
+        self.r#enum.is_empty() || self.r#enum.contains(value) || value.as_str().is_some_and(is_word)
+    }
+
+    fn has(&self, word: &str) -> bool {
+        self.r#enum.iter().any(|listed| listed == word)
     }
 
     fn is_of_type(&self, r#type: Type, value: &Value) -> bool {
@@ -149,14 +156,17 @@ impl Schema {
         if !self.any_of.is_empty() {
             return self.any_of.iter().map(Self::expected).collect::<Vec<_>>().join(" or ");
         }
-        if self.r#enum.len() > MAX_LISTED {
-            return format!("one of {} values", self.r#enum.len());
-        }
         if !self.r#enum.is_empty() {
-            return format!(
-                "one of {}",
-                self.r#enum.iter().map(Value::to_string).collect::<Vec<_>>().join(", ")
-            );
+            let is_shown = |value: &&Value| {
+                let lower = value.as_str().map(str::to_lowercase);
+                lower.is_none_or(|lower| *value == &lower || !self.has(&lower))
+            };
+            let shown: Vec<String> = self.r#enum.iter().filter(is_shown).map(Value::to_string).collect();
+            return if shown.len() > MAX_LISTED {
+                format!("one of {} values", shown.len())
+            } else {
+                format!("one of {}", shown.join(", "))
+            };
         }
         let r#type = match self.r#type {
             None => "any value",

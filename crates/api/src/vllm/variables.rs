@@ -12,9 +12,7 @@ pub fn is_known(name: &str) -> bool {
 /// Returns what vLLM expects in place of a value that it refuses for a variable.
 pub fn expected(name: &str, value: &str) -> Option<String> {
     let schema = RECORDING.variables.get(name)?;
-    // For most variables with a list of values, their case does not matter.
-    let cases = [value.to_owned(), value.to_lowercase(), value.to_uppercase()].map(Value::from);
-    cases.iter().all(|value| schema.mismatch(value).is_some()).then(|| schema.expected())
+    schema.mismatch(&Value::from(value)).map(|_| schema.expected())
 }
 
 /// Returns the variable that a misspelt one probably means.

@@ -53,6 +53,7 @@ pub(super) fn check(service: &LLMInferenceService, spec: &LLMInferenceServiceSpe
             let values = judged.filter_map(values::check);
             all.extend(values.map(|advice| release::for_image(main, advice)));
             all.extend(stray_words(&uses, words.is_preset));
+            all.extend(second_model(&uses));
             all.extend(no_parser(&uses));
         }
         all.extend(unset::check(&path, main, &words));
@@ -145,6 +146,20 @@ fn stray_words(uses: &Uses<'_>, is_preset: bool) -> Option<Advice> {
             texts.join(" ")
         ),
         hint,
+    ))
+}
+
+/// A model beside the one that follows `vllm serve`.
+fn second_model(uses: &Uses<'_>) -> Option<Advice> {
+    let model = uses.last("--model").filter(|_| uses.is_model_named)?;
+    Some(Advice::error(
+        model.word.path.clone(),
+        "SecondModel",
+        format!(
+            "has {}, although the model stands after `vllm serve`: vLLM takes that one for a stray word, and does not start",
+            model.name
+        ),
+        "remove the flag: spec.model.uri says which model is served",
     ))
 }
 

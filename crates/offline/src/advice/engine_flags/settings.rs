@@ -27,7 +27,7 @@ pub(super) fn check_key(used: &FlagUse<'_>, flag: &Flag, keys: &str, value: &str
 
 /// Judges the JSON of a flag.
 pub(super) fn check(used: &FlagUse<'_>, flag: &Flag, value: &Value) -> Option<Advice> {
-    let mismatch = flag.schema.mismatch(value)?;
+    let Some(mismatch) = flag.schema.mismatch(value) else { return connector(used, value) };
     let (path, version) = (&mismatch.path, vllm::version());
     let name = used.name.split('.').next().unwrap_or_default();
     let given = format!("gives the field `{path}` of {name} the value {}", mismatch.value);
@@ -61,5 +61,43 @@ pub(super) fn check(used: &FlagUse<'_>, flag: &Flag, value: &Value) -> Option<Ad
             format!("{given}, and vLLM {version} expects {expected}: it does not start"),
             "correct the value, or remove the field",
         ),
+    })
+}
+
+/// A connector that this version does not have, or one without a role. vLLM checks them after it has read all settings.
+fn connector(used: &FlagUse<'_>, value: &Value) -> Option<Advice> {
+    // The role may be another argument if only a key is given.
+    let is_whole = used.is("--kv-transfer-config") && !used.name.contains('.');
+    let name = value["kv_connector"].as_str().filter(|_| is_whole)?;
+    let version = vllm::version();
+    let place = used.word.path.clone();
+    if value["kv_role"].is_null() {
+        return Some(Advice::error(
+            place,
+            "FlagValue",
+            format!(
+                "gives {} a connector without the field `kv_role`: vLLM {version} does not start",
+                used.name
+            ),
+            "add \"kv_role\": \"kv_both\", \"kv_producer\" or \"kv_consumer\"",
+        ));
+    }
+    let is_known =
+        vllm::connectors().any(|known| known == name) || !value["kv_connector_module_path"].is_null();
+    (!is_known).then(|| {
+        let near = longboat_key::nearest(vllm::connectors(), name);
+        let hint = near.map_or_else(
+            || "set kv_connector_module_path, or ".to_owned(),
+            |near| format!("did you mean `{near}`? Otherwise "),
+        );
+        Advice::warning(
+            place,
+            "FlagValue",
+            format!(
+                "gives the field `kv_connector` of {} the value \"{name}\", which vLLM {version} does not know: it does not start",
+                used.name
+            ),
+            format!("{hint}make sure that the version in the image knows it"),
+        )
     })
 }

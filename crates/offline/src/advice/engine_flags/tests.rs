@@ -91,6 +91,16 @@ fn values_that_vllm_refuses_are_errors() {
             "correct the value, or remove the field",
         ),
         (
+            "[\"--kv-transfer-config '{\\\"kv_connector\\\": \\\"NixlConnector\\\"}'\"]",
+            "gives --kv-transfer-config a connector without the field `kv_role`: vLLM 0.32.0 does not start",
+            "add \"kv_role\": \"kv_both\", \"kv_producer\" or \"kv_consumer\"",
+        ),
+        (
+            "[--model, Qwen/Qwen3-8B]",
+            "has --model, although the model stands after `vllm serve`: ",
+            "remove the flag: spec.model.uri says which model is served",
+        ),
+        (
             "['--compilation-config.cudagraph_capture_sizes+=1,two']",
             "gives the field `cudagraph_capture_sizes.1` of --compilation-config the value \"two\", and vLLM 0.32.0 expects a whole number",
             "correct the value, or remove the field",
@@ -203,6 +213,16 @@ fn choices_that_this_version_lacks_are_warnings() {
         (
             "[--kv-transfer-config.kv_role, kv_prefill]",
             "gives the field `kv_role` of --kv-transfer-config the value \"kv_prefill\", which",
+            "take one of these, or make sure that the version in the image knows it",
+        ),
+        (
+            "[\"--kv-transfer-config '{\\\"kv_role\\\": \\\"kv_both\\\", \\\"kv_connector\\\": \\\"NixlConector\\\"}'\"]",
+            "gives the field `kv_connector` of --kv-transfer-config the value \"NixlConector\", which vLLM 0.32.0 does not know",
+            "did you mean `NixlConnector`? Otherwise make sure that the version in the image knows it",
+        ),
+        (
+            "[--compilation-config.cudagraph_mode, FULLL]",
+            "gives the field `cudagraph_mode` of --compilation-config the value \"FULLL\", which vLLM 0.32.0 does not know: it takes one of",
             "take one of these, or make sure that the version in the image knows it",
         ),
         (

@@ -26,6 +26,8 @@ pub(super) struct Uses<'a> {
     pub all: Vec<FlagUse<'a>>,
     /// Words that no flag takes.
     pub strays: Vec<&'a Word>,
+    /// Whether a word is the model.
+    pub is_model_named: bool,
     /// Whether a variable may add flags.
     pub is_open: bool,
 }
@@ -36,17 +38,17 @@ impl<'a> Uses<'a> {
     pub(super) fn of(words: &'a Words) -> Self {
         let mut uses = Self::default();
         // One word is the model, except where the start script names it.
-        let mut is_model_named = words.is_preset;
+        uses.is_model_named = words.is_preset;
         let mut rest = words.all.as_slice();
         while let Some((word, after)) = rest.split_first() {
             rest = after;
             if !is_flag(word) {
                 if !word.is_exact {
                     uses.is_open = true;
-                } else if is_model_named {
+                } else if uses.is_model_named {
                     uses.strays.push(word);
                 } else {
-                    is_model_named = true;
+                    uses.is_model_named = true;
                 }
                 continue;
             }
