@@ -149,7 +149,8 @@ impl Worker {
                     break;
                 }
                 vectors.push(self.vector(prompt));
-                self.metrics.finished(prompt.len(), 0, "stop", arrived.elapsed());
+                self.metrics.processed(prompt.len());
+                self.metrics.finished("stop", arrived.elapsed());
             }
             self.running.store(0, Ordering::Relaxed);
             let _ = found.send(vectors.into_iter().collect());

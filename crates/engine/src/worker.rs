@@ -100,10 +100,15 @@ impl Worker {
         for index in predicting.map(|step| step.index).collect::<Vec<_>>() {
             let Some(weights) = weights.next() else { break };
             let sequence = &mut self.batch.running_mut()[index];
+            let before = sequence.generated();
             let finish = sequence.advance(&self.tokenizer, weights);
+            self.metrics.generated(sequence.generated() - before);
             let now = Instant::now();
             match sequence.last_token.replace(now) {
-                None => self.metrics.first_token.observe((now - sequence.arrived).as_secs_f64()),
+                None => {
+                    self.metrics.processed(sequence.prompt);
+                    self.metrics.first_token.observe((now - sequence.arrived).as_secs_f64());
+                }
                 Some(before) => self.metrics.between_tokens.observe((now - before).as_secs_f64()),
             }
             finished.extend(finish.map(|finish| (index, finish)));
@@ -113,7 +118,7 @@ impl Worker {
         for (index, Finish(reason)) in finished {
             let (sequence, given_up) = self.batch.finish(index);
             self.expired(given_up);
-            self.metrics.finished(sequence.prompt, sequence.generated(), reason, sequence.arrived.elapsed());
+            self.metrics.finished(reason, sequence.arrived.elapsed());
         }
     }
 

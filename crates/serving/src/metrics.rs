@@ -84,10 +84,18 @@ impl Metrics {
         self.external_hits.inc_by(hit as u64);
     }
 
-    /// Counts a finished request.
-    pub fn finished(&self, prompt: usize, generated: usize, reason: &'static str, time: Duration) {
+    /// Counts the tokens of a prompt that was processed.
+    pub fn processed(&self, prompt: usize) {
         self.prompt_tokens.inc_by(prompt as u64);
-        self.generation_tokens.inc_by(generated as u64);
+    }
+
+    /// Counts generated tokens. A long answer, and one whose client leaves, counts while it is generated.
+    pub fn generated(&self, tokens: usize) {
+        self.generation_tokens.inc_by(tokens as u64);
+    }
+
+    /// Counts a finished request.
+    pub fn finished(&self, reason: &'static str, time: Duration) {
         self.success.get_or_create(&FinishLabels { finished_reason: reason }).inc();
         self.end_to_end.observe(time.as_secs_f64());
     }

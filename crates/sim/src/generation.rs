@@ -16,7 +16,6 @@ const CACHE_MISS_REASON: &str = "cache_threshold";
 
 struct Choice {
     answer: Answer,
-    generated: usize,
     has_called: bool,
     is_finished: bool,
 }
@@ -54,12 +53,11 @@ pub(crate) async fn start(
     for prompt in &job.prompts {
         for copy in 0..job.copies {
             let answer = structured_output::answer(args, job, prompt, copy)?;
-            let generated = answer.tokens.len();
-            choices.push(Choice { answer, generated, has_called: false, is_finished: false });
+            choices.push(Choice { answer, has_called: false, is_finished: false });
         }
     }
     for (prompt, choices) in job.prompts.iter().zip(choices.chunks(job.copies)) {
-        let generated: usize = choices.iter().map(|choice| choice.generated).sum();
+        let generated: usize = choices.iter().map(|choice| choice.answer.tokens.len()).sum();
         engine.fits(prompt.tokens.len() + generated)?;
         running.push(engine.admit(&prompt.tokens, generated, caches).await?);
     }
@@ -130,8 +128,17 @@ impl Generation {
             running.decode().await;
         }))
         .await;
+        let mut generated = 0;
         for (index, choice) in self.choices.iter_mut().enumerate() {
+            let before = choice.answer.tokens.len();
             choice.step(index, &mut self.ready);
+            generated += before - choice.answer.tokens.len();
+        }
+        if first {
+            self.running.iter().for_each(RunningRequest::processed);
+        }
+        if let Some(running) = self.running.first() {
+            running.generated(generated);
         }
         if self.choices.iter().all(|choice| choice.is_finished) {
             let copies = self.choices.len() / self.running.len().max(1);
@@ -139,7 +146,7 @@ impl Generation {
                 let reason = choices.last().map_or("stop", |choice| choice.answer.reason);
                 // The metrics have no reason `tool_calls`. An answer that ends with a call counts as `stop`.
                 let reason = if reason == "tool_calls" { "stop" } else { reason };
-                running.finished(choices.iter().map(|choice| choice.generated).sum(), reason);
+                running.finished(reason);
             }
             self.running.clear();
         }

@@ -22,7 +22,8 @@ pub(crate) async fn embed(
     let made = stream::iter(prompts).map(|prompt| async move {
         let running = engine.admit(&prompt, 0, Caches::default()).await?;
         running.prefill().await;
-        running.finished(0, "stop");
+        running.processed();
+        running.finished("stop");
         Ok(vector(&prompt, width))
     });
     made.buffered(args.parameters.max_num_seqs).try_collect().await

@@ -284,9 +284,19 @@ impl RunningRequest {
         self.engine.metrics.between_tokens.observe(before.elapsed().as_secs_f64());
     }
 
+    /// Counts the prompt, which was computed or received.
+    pub(crate) fn processed(&self) {
+        self.engine.metrics.processed(self.prompt_tokens);
+    }
+
+    /// Counts generated tokens.
+    pub(crate) fn generated(&self, tokens: usize) {
+        self.engine.metrics.generated(tokens);
+    }
+
     /// Counts a request that was completed.
-    pub(crate) fn finished(&self, generated: usize, reason: &'static str) {
-        self.engine.metrics.finished(self.prompt_tokens, generated, reason, self.admitted.elapsed());
+    pub(crate) fn finished(&self, reason: &'static str) {
+        self.engine.metrics.finished(reason, self.admitted.elapsed());
     }
 
     async fn spend(&self, time: Duration) {

@@ -201,3 +201,24 @@ async fn a_model_for_embeddings_makes_vectors_and_no_answers() {
     assert_eq!((status, &answer["error"]["message"]), (404, &json!("Not Found")));
     assert!(Args::simulator(&["m", "--task", "score"]).is_err());
 }
+
+#[tokio::test]
+async fn tokens_are_counted_while_an_answer_is_generated() {
+    let server = Server::start(&["--inter-token-latency", "5ms"]).await;
+    let request = with(&json!({"stream": true, "max_tokens": 5000, "ignore_eos": true}));
+    let sent = server.client.post(server.url("/v1/chat/completions")).json(&request).send();
+    let mut response = sent.await.unwrap();
+    for _ in 0..5 {
+        response.chunk().await.unwrap().unwrap();
+    }
+    assert!(server.metric("vllm:prompt_tokens_total").await > 0.0);
+    let generated = server.metric("vllm:generation_tokens_total").await;
+    assert!(generated > 2.0, "{generated}");
+    // The client leaves.
+    drop(response);
+    while server.metric("vllm:num_requests_running").await > 0.0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let all = server.metric("vllm:generation_tokens_total").await;
+    assert!(all >= generated && all < 5000.0, "{all}");
+}
