@@ -16,7 +16,9 @@ pub(crate) fn check(values: &Values) -> Result<(), ValuesError> {
     let wrong = |path: &str, value: &str, expected| {
         Err(ValuesError::Value { path: path.to_owned(), value: value.to_owned(), expected })
     };
-    if values.image.is_empty() || values.image.contains(char::is_whitespace) {
+    if values.image.contains(char::is_whitespace)
+        || longboat_download::image::problem(&values.image).is_some()
+    {
         return wrong("image", &values.image, "an image, such as registry.example/longboat:v1");
     }
     let lists =
@@ -49,7 +51,9 @@ pub(crate) fn check(values: &Values) -> Result<(), ValuesError> {
             "lower-case letters, digits, `-` and `.`, as in `kserve-`",
         );
     }
-    if values.log_level.is_empty() {
+    let is_level = ["off", "error", "warn", "info", "debug", "trace"].contains(&values.log_level.as_str());
+    // Levels by module: `info,longboat_epp=debug`.
+    if !is_level && !values.log_level.contains('=') {
         return wrong("logLevel", &values.log_level, "error, warn, info or debug");
     }
     let host = values.webhook_url.strip_prefix("https://");

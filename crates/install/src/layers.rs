@@ -157,6 +157,8 @@ mod tests {
             ),
             ("webhookUrl: http://a", "values: `webhookUrl` is `http://a`: expected https://HOST:PORT"),
             ("image: ''", "values: `image` is ``: expected an image"),
+            ("image: X:Y:Z", "values: `image` is `X:Y:Z`: expected an image"),
+            ("logLevel: verbose", "values: `logLevel` is `verbose`: expected error, warn, info or debug"),
             ("namespace: a", "values: `namespace`: the namespace is not a value: use --namespace"),
             ("platform: {settings: {ingress: {ingressGateway: ''}}}", "values: `platform.settings`: "),
             ("[1]", "values.yaml: expected a mapping of values"),

@@ -73,8 +73,9 @@ pub fn init_with<W>(options: &LogOptions, traces: Option<&Traces>, writer: W)
 where
     W: for<'writer> fmt::MakeWriter<'writer> + Send + Sync + 'static,
 {
-    let named = std::env::var("LONGBOAT_LOG").ok().filter(|text| EnvFilter::try_new(text).is_ok());
-    let filter = match (&options.filter, &named) {
+    let given = std::env::var("LONGBOAT_LOG").ok().filter(|text| !text.is_empty());
+    let named = given.as_deref().filter(|text| is_filter(text));
+    let filter = match (&options.filter, named) {
         (Some(filter), _) => EnvFilter::new(filter),
         (None, Some(text)) => EnvFilter::new(directives(text)),
         (None, None) => EnvFilter::new(&options.default_filter),
@@ -86,22 +87,36 @@ where
         Format::Text => layer.boxed(),
         Format::Json => layer.json().flatten_event(true).boxed(),
     };
-    let Some(traces) = traces else {
+    if let Some(traces) = traces {
+        let spans = tracing_opentelemetry::layer()
+            .with_tracer(traces.tracer())
+            .with_location(false)
+            .with_threads(false)
+            .with_target(false)
+            .with_tracked_inactivity(false);
+        let is_ours = filter_fn(|metadata| metadata.is_span() && metadata.target() == SPANS);
+        let _ = tracing_subscriber::registry()
+            .with(layer.with_filter(filter))
+            .with(spans.with_filter(is_ours))
+            .try_init();
+    } else {
         // A single filter for everything, so that a disabled event costs only the check of a flag.
         let _ = tracing_subscriber::registry().with(layer).with(filter).try_init();
-        return;
-    };
-    let spans = tracing_opentelemetry::layer()
-        .with_tracer(traces.tracer())
-        .with_location(false)
-        .with_threads(false)
-        .with_target(false)
-        .with_tracked_inactivity(false);
-    let is_ours = filter_fn(|metadata| metadata.is_span() && metadata.target() == SPANS);
-    let _ = tracing_subscriber::registry()
-        .with(layer.with_filter(filter))
-        .with(spans.with_filter(is_ours))
-        .try_init();
+    }
+    if let Some(value) = given.filter(|text| !is_filter(text)) {
+        tracing::warn!(
+            value,
+            "LONGBOAT_LOG is neither a level (error, warn, info, debug) nor levels by module, so the usual level applies."
+        );
+    }
+}
+
+/// Whether a text is a filter. Any word is one, of the module with this name, and shows nothing of all others: so a misspelt level
+/// would make a program silent.
+fn is_filter(text: &str) -> bool {
+    let is_level = text.parse::<LevelFilter>().is_ok();
+    let names_module = text.contains(['=', ',', ':', '[']) || text.starts_with("longboat");
+    (is_level || names_module) && EnvFilter::try_new(text).is_ok()
 }
 
 /// Returns the filter that `LONGBOAT_LOG` stands for. A level alone is that of our own crates: in `up`, libraries write forty lines
@@ -180,6 +195,16 @@ mod tests {
         let expected =
             ["info,longboat=debug", "info,longboat=trace", "warn", "debug,h2=trace", "longboat_epp=debug"];
         assert_eq!(texts.map(directives), expected);
+    }
+
+    #[test]
+    fn a_word_that_is_no_level_is_no_filter() {
+        for text in ["info", "OFF", "longboat_epp", "longboat::gateway", "info,h2=debug", "h2=trace"] {
+            assert!(is_filter(text), "{text}");
+        }
+        for text in ["verbose", "warning", "debg", "info,h2=loud"] {
+            assert!(!is_filter(text), "{text}");
+        }
     }
 
     #[test]

@@ -4,6 +4,11 @@ use std::{io::Read, path::Path, time::Duration};
 
 use anyhow::{Context, bail};
 use longboat_install::{Installation, Values, files};
+use longboat_manifest::parse_all;
+use longboat_offline::{
+    Settings,
+    validate::{Finding, Severity, validate},
+};
 
 use super::cluster;
 use crate::{
@@ -20,6 +25,7 @@ pub(crate) fn run(args: &InstallArgs) -> anyhow::Result<()> {
     let values = Values::read(&texts, &args.assignments)?;
     let has_image = Values::choose_an_image(&texts, &args.assignments);
     let installation = Installation::new(&args.namespace, &values)?;
+    check(&installation)?;
     if args.dry_run {
         if !has_image {
             printer::labelled("note:", no_image(&values.image));
@@ -47,6 +53,16 @@ pub(crate) fn run(args: &InstallArgs) -> anyhow::Result<()> {
         }
         installer::install(client, &installation, &options).await
     })
+}
+
+/// Refuses values with which a cluster would refuse one of the objects, before the first one is written.
+fn check(installation: &Installation) -> anyhow::Result<()> {
+    // Values do not change the definitions.
+    let objects = installation.objects().filter(|object| object["kind"] != "CustomResourceDefinition");
+    let report = validate(parse_all("installation", &files::documents(objects)?), &Settings::default());
+    let mut errors = report.findings.iter().filter(|finding| finding.severity == Severity::Error);
+    let Some(Finding { object: Some(object), path, message, .. }) = errors.next() else { return Ok(()) };
+    bail!("with these values, a cluster refuses {} {}: {path}: {message}", object.kind, object.name)
 }
 
 fn no_image(default: &str) -> String {
