@@ -1,13 +1,14 @@
 //! Writes the user's objects as kubectl does, so that people can go on with `kubectl apply`. Errors name the file, the object
 //! and the field.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use kube::{
     Api, Client, ResourceExt,
     api::{DynamicObject, Patch, PatchParams},
     core::{GroupVersionKind, TypeMeta},
     discovery::{self, Scope},
+    runtime::wait::{await_condition, conditions},
 };
 use longboat_api::{annotations::LAST_APPLIED, newer};
 use longboat_controller::reader;
@@ -25,6 +26,9 @@ const RECORDER: &str = "kubectl-last-applied";
 
 /// The longest record. All annotations of an object together may have 256 KiB.
 const MAX_LAST_APPLIED: usize = 192 << 10;
+
+/// How long an object that is being deleted may take.
+const DELETION_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The manager of the fields of an object that `up` writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +93,12 @@ enum Problem {
     Refused(Box<kube::Error>),
     #[error("the local API server does not serve kind `{kind}` in `{api_version}`")]
     UnknownKind { kind: String, api_version: String },
+    /// The object that is there is being deleted, and does not go.
+    #[error(
+        "is being deleted, and waits for its finalizers {}: `kubectl edit` it to remove them, or start with another --state",
+        .0.join(", ")
+    )]
+    Terminating(Vec<String>),
     /// The object has fields that its kind does not have.
     #[error("{}", unknown_sentence(.0))]
     UnknownFields(Vec<UnknownField>),
@@ -202,22 +212,45 @@ async fn write(client: &Client, owner: Owner, mut object: Value) -> Result<Appli
             metadata.remove(field);
         }
     }
-    let written = if name.is_empty() {
-        let parsed = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
+    let mut written = apply(&api, owner, &name, &object).await?;
+    if written.metadata.deletion_timestamp.is_some() {
+        // Somebody has deleted it before the node was stopped. What is written now would go with it.
+        wait_until_deleted(&api, written).await?;
+        written = apply(&api, owner, &name, &object).await?;
+    }
+    let name = written.metadata.name.unwrap_or_default();
+    Ok(AppliedDocument { api_version, kind, namespace, name, warnings: warnings.take() })
+}
+
+/// Creates or changes an object. One without a name gets a generated one.
+async fn apply(
+    api: &Api<DynamicObject>,
+    owner: Owner,
+    name: &str,
+    object: &Value,
+) -> Result<DynamicObject, kube::Error> {
+    if name.is_empty() {
+        let parsed = serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
         let parameters =
             kube::api::PostParams { field_manager: Some(owner.manager().into()), ..Default::default() };
-        api.create(&parameters, &parsed).await
-    } else {
-        let parameters = PatchParams::apply(owner.manager()).force().validation_strict();
-        let configuration = (owner == Owner::User).then(|| last_applied(&object));
-        let written = api.patch(&name, &parameters, &Patch::Apply(object)).await;
-        match (written, configuration) {
-            (Ok(written), Some(configuration)) => record(&api, written, configuration).await,
-            (written, _) => written,
-        }
-    };
-    let name = written?.metadata.name.unwrap_or_default();
-    Ok(AppliedDocument { api_version, kind, namespace, name, warnings: warnings.take() })
+        return api.create(&parameters, &parsed).await;
+    }
+    let parameters = PatchParams::apply(owner.manager()).force().validation_strict();
+    let written = api.patch(name, &parameters, &Patch::Apply(object)).await?;
+    match owner {
+        Owner::User => record(api, written, last_applied(object)).await,
+        Owner::Up => Ok(written),
+    }
+}
+
+async fn wait_until_deleted(api: &Api<DynamicObject>, object: DynamicObject) -> Result<(), Problem> {
+    let uid = object.metadata.uid.unwrap_or_default();
+    let name = object.metadata.name.unwrap_or_default();
+    let deleted = await_condition(api.clone(), &name, conditions::is_deleted(&uid));
+    match tokio::time::timeout(DELETION_TIMEOUT, deleted).await {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Problem::Terminating(object.metadata.finalizers.unwrap_or_default())),
+    }
 }
 
 /// Returns the record of an object, byte for byte as kubectl writes it: otherwise `kubectl apply` of the same manifest would
