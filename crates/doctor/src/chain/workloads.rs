@@ -91,6 +91,22 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
         .through(step)
 }
 
+/// Returns why pods of a service that works fail: those of a roll-out that does not end, or of further replicas.
+pub(crate) fn failing_pods(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
+    let (namespace, own) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
+    let deployments = [names::workload(own), names::prefill(own), names::scheduler(own)];
+    let groups = [names::workload_group(own), names::prefill_group(own)];
+    let of_deployments = deployments.iter().filter_map(|name| {
+        let deployment = facts.snapshot.deployments.get(namespace, Name(name))?;
+        Some(pods::of_deployment(facts, deployment)?.through(format!("Deployment {namespace}/{name}")))
+    });
+    let of_groups = groups.iter().filter_map(|name| {
+        let cause = pods::of_group(facts, namespace, Name(name))?;
+        Some(cause.through(format!("LeaderWorkerSet {namespace}/{name}")))
+    });
+    of_deployments.chain(of_groups).find(|cause| cause.fault != "PodStarting")
+}
+
 /// Returns the cause if this build's picker does not start with its configuration. Another picker may start with it.
 fn picker_config(facts: &Facts, deployment: &Deployment) -> Option<Cause> {
     let images = &facts.snapshot.platform.images;

@@ -12,7 +12,7 @@ use longboat_key::{Name, Namespace};
 
 use super::conditions;
 use crate::{
-    chain::{proof, serving},
+    chain::{proof, serving, workloads},
     facts::Facts,
     finding::{Cause, Finding},
 };
@@ -37,6 +37,8 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
                 findings.push(cause.broken(&object));
             } else if let Some(finding) = unproven(facts, service, &object) {
                 findings.push(finding);
+            } else if let Some(cause) = workloads::failing_pods(facts, service) {
+                findings.push(cause.warning_about(&object));
             }
             if let Some(condition) = found(types::GROUP_DEGRADED).filter(|found| found.is_true()) {
                 let fix = "use the same spec.model.name and the same adapters in all members of the group";
@@ -144,12 +146,14 @@ fn not_reconciled(facts: &Facts, service: &LLMInferenceService) -> Option<Cause>
             );
             Cause::new("WaitsForMember", condition.message.clone(), fix)
         } else {
-            let fix = "check that the controller runs: it removes its finalizer after it has cleaned up";
-            Cause::new(
-                "DeletionPending",
-                "the service is being deleted, and a finalizer blocks the deletion",
-                fix,
-            )
+            let finalizers = service.metadata.finalizers.iter().flatten().cloned().collect::<Vec<_>>();
+            let fix = "check that the controller runs, which removes its own finalizer after it has cleaned up; others have \
+                       controllers of their own";
+            let text = format!(
+                "the service is being deleted, and waits for its finalizers {}",
+                finalizers.join(", ")
+            );
+            Cause::new("DeletionPending", text, fix)
         });
     }
     let seen = service.status.as_ref().map_or(0, |status| status.observed_generation);

@@ -458,3 +458,15 @@ fn a_picker_that_refuses_its_configuration_leads_to_the_field() {
     let right = with_image(ours, "queue-scorer", false);
     assert!(right.iter().all(|finding| finding.fault != "PickerConfigRefused"), "{right:?}");
 }
+
+#[test]
+fn a_pod_that_fails_is_told_although_older_ones_serve() {
+    let beside = |status: Value| {
+        with(|facts| facts.pods.push(object(pod("llm-kserve-2", &json!({"app": "llm"}), &status))))
+    };
+    let found = beside(waiting("main", "CrashLoopBackOff", "back-off"));
+    let finding = only(&found, "CrashLoop", LLM, "main", "kubectl logs");
+    assert_eq!(finding.severity, Severity::Warning);
+    assert_eq!(finding.chain, ["Deployment ns/llm-kserve", "Pod ns/llm-kserve-2"]);
+    assert_eq!(beside(waiting("main", "ContainerCreating", "")), []);
+}
