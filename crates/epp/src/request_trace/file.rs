@@ -1,4 +1,4 @@
-//! The file of a trace: lines are appended, and a file that is full becomes `FILE.1`.
+//! The file of a trace: lines are appended, and a file that is full, or of a former run, becomes `FILE.1`.
 
 use std::{
     ffi::OsString,
@@ -13,7 +13,10 @@ use tokio::time::Instant;
 
 use super::TraceLine;
 
-/// A file of at most this many bytes, and the file before it.
+/// How many former files are kept. Each change of the picker's configuration restarts it, and begins a new file.
+const FORMER_FILES: u8 = 4;
+
+/// A file of at most this many bytes, and the files before it.
 #[derive(Debug)]
 pub(crate) struct TraceFile {
     path: PathBuf,
@@ -103,13 +106,22 @@ impl TraceFile {
         Ok(())
     }
 
-    /// Renames the file that is there, and creates a new one. Only its owner may read it: it tells who asked when.
+    /// Returns the path of a former file; 0 is the one that is written.
+    fn former(&self, number: u8) -> PathBuf {
+        let mut path = OsString::from(&self.path);
+        if number > 0 {
+            path.push(format!(".{number}"));
+        }
+        path.into()
+    }
+
+    /// Renames the files that are there, and creates a new one. Only its owner may read it: it tells who asked when.
     fn create(&self, start: Instant) -> io::Result<OpenFile> {
-        let mut former = OsString::from(&self.path);
-        former.push(".1");
-        match std::fs::rename(&self.path, former) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
+        for number in (0..FORMER_FILES).rev() {
+            match std::fs::rename(self.former(number), self.former(number + 1)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
         }
         // `create_new` follows no symbolic link that somebody else has put there.
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.path)?;

@@ -130,7 +130,7 @@ fn requests_without_a_known_answer_are_left_out_and_hold_nobody_back() {
 }
 
 #[test]
-fn a_full_file_is_kept_once_and_each_file_is_a_trace() {
+fn some_full_files_are_kept_and_each_file_is_a_trace() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("t");
     let core = picker(&file, 200);
@@ -140,16 +140,16 @@ fn a_full_file_is_kept_once_and_each_file_is_a_trace() {
         answered(&mut stream, "200", "application/json", &[&usage(1, output)]);
     }
     core.close_trace();
-    let (now, before) = (read(&file), read(&folder.path().join("t.1")));
-    assert_eq!((now[0].at, before[0].at), (Duration::ZERO, Duration::ZERO));
-    assert_eq!(
-        (now.last().unwrap().output_tokens, before.last().unwrap().output_tokens + 1),
-        (20, now[0].output_tokens)
-    );
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
-    for name in ["t", "t.1"] {
-        assert!(std::fs::metadata(folder.path().join(name)).unwrap().len() <= 200);
+    let mut last = 20;
+    for name in ["t", "t.1", "t.2", "t.3", "t.4"] {
+        let path = folder.path().join(name);
+        assert!(std::fs::metadata(&path).unwrap().len() <= 200);
+        let trace = read(&path);
+        assert_eq!(trace[0].at, Duration::ZERO);
+        assert_eq!(trace.last().unwrap().output_tokens, last);
+        last = trace[0].output_tokens - 1;
     }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 5);
 }
 
 #[test]
