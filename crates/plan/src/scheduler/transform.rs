@@ -223,9 +223,7 @@ fn whole_number(value: f64) -> Value {
 fn move_metric_flags(pod: &mut PodSpec, config: &mut Map<String, Value>) {
     let mut engine = Map::new();
     for (flag, key) in METRIC_FLAGS {
-        let values =
-            pod.containers.iter_mut().filter_map(|container| flags::take(container.args.as_mut()?, flag));
-        if let Some(value) = values.last() {
+        if let Some(value) = take(pod, flag) {
             engine.insert(key.into(), value.into());
         }
     }
@@ -360,6 +358,15 @@ mod tests {
         assert!(
             error.to_string().contains("--model-server-metrics-scheme, and there is no inline --config-text")
         );
+    }
+
+    #[test]
+    fn metric_flags_of_the_command_move_into_the_text_too() {
+        let mut pod = pod(&["--config-text", "{kind: x}"]);
+        pod.containers[0].command = Some(vec!["/app/epp".into(), "--lora-info-metric=lora".into()]);
+        apply(&mut pod, "0.7.0", None).unwrap();
+        assert_eq!(pod.containers[0].command.as_deref(), Some(&["/app/epp".to_owned()][..]));
+        assert!(pod.containers[0].args.as_ref().unwrap()[1].contains("loraSpec: lora\n"));
     }
 
     #[test]
