@@ -64,15 +64,7 @@ fn core() -> Option<Arc<Core>> {
         max_body: MAX_BODY,
         max_bodies: 4 * MAX_BODY,
         propagate_priority: true,
-        parsers: vec![
-            Parser::OpenAi,
-            Parser::Anthropic,
-            Parser::VllmHttp,
-            Parser::SglangHttp,
-            Parser::VllmGrpc,
-            Parser::VertexAi,
-            Parser::Passthrough,
-        ],
+        parsers: Parser::ALL.to_vec(),
     };
     let core = Arc::new(Core::new(scheduler, settings, "pool"));
     let endpoint = |last: u8| EndpointSpec {

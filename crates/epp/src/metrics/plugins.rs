@@ -51,7 +51,8 @@ pub(crate) enum Work {
     Prediction,
 }
 
-const PARSERS: usize = 6;
+const PARSERS: usize = Parser::ALL.len();
+/// Work that is not a parser's.
 const PRODUCERS: usize = 3;
 
 impl Work {
@@ -141,5 +142,24 @@ impl Stopwatch for Watch {
         let started = Instant::now();
         work();
         EXCLUDED.set(EXCLUDED.get() + started.elapsed());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use longboat_scheduler::config::Parser;
+
+    use super::{OnceSeries, Work};
+
+    #[test]
+    fn each_work_has_a_place_of_its_own() {
+        let parsers = Parser::ALL
+            .into_iter()
+            .flat_map(|parser| [Work::ReadRequest(parser), Work::ReadResponse(parser)]);
+        let works = parsers.chain([Work::Tokens, Work::Burst, Work::Prediction]);
+        let places: BTreeSet<usize> = works.map(|work| work.series().0).collect();
+        assert!(places.into_iter().eq(0..OnceSeries::default().0.len()));
     }
 }

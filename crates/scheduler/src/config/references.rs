@@ -26,22 +26,34 @@ pub enum Parser {
 }
 
 impl Parser {
+    /// Every parser, in the order of the variants.
+    pub const ALL: [Self; 7] = [
+        Self::OpenAi,
+        Self::Anthropic,
+        Self::VllmHttp,
+        Self::SglangHttp,
+        Self::VllmGrpc,
+        Self::VertexAi,
+        Self::Passthrough,
+    ];
+
     /// The plugin type.
     pub fn plugin_type(self) -> &'static str {
-        PARSERS.iter().find(|(_, parser)| *parser == self).map_or("", |(name, _)| name)
+        match self {
+            Self::OpenAi => "openai-parser",
+            Self::Anthropic => "anthropic-parser",
+            Self::VllmHttp => "vllmhttp-parser",
+            Self::SglangHttp => "sglanghttp-parser",
+            Self::VllmGrpc => "vllmgrpc-parser",
+            Self::VertexAi => "vertexai-parser",
+            Self::Passthrough => "passthrough-parser",
+        }
+    }
+
+    fn of_type(plugin_type: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|parser| parser.plugin_type() == plugin_type)
     }
 }
-
-/// Types of parsers.
-const PARSERS: [(&str, Parser); 7] = [
-    ("openai-parser", Parser::OpenAi),
-    ("anthropic-parser", Parser::Anthropic),
-    ("vllmhttp-parser", Parser::VllmHttp),
-    ("sglanghttp-parser", Parser::SglangHttp),
-    ("vllmgrpc-parser", Parser::VllmGrpc),
-    ("vertexai-parser", Parser::VertexAi),
-    ("passthrough-parser", Parser::Passthrough),
-];
 
 /// The parsers of a configuration that names none.
 const DEFAULT_PARSERS: [Parser; 3] = [Parser::OpenAi, Parser::Anthropic, Parser::VllmHttp];
@@ -77,9 +89,7 @@ impl EndpointPickerConfig {
         }
         let parser = |(index, reference): (usize, &PluginReference)| {
             let plugin = self.plugin(&reference.plugin_ref);
-            let known =
-                plugin.and_then(|plugin| PARSERS.iter().find(|(name, _)| *name == plugin.plugin_type));
-            known.map(|(_, parser)| *parser).ok_or_else(|| {
+            plugin.and_then(|plugin| Parser::of_type(&plugin.plugin_type)).ok_or_else(|| {
                 let from = format!("requestHandler.parsers[{index}].pluginRef");
                 let name = &reference.plugin_ref;
                 self.as_written(ConfigError::reference(from, name, "a declared parser", self.names()))
