@@ -83,20 +83,20 @@ impl Builder {
             return Ok(place);
         }
         if wanted != PREFIX_PRODUCER {
-            return Err(self.missing_prefix(parameters.name, wanted));
+            return Err(self.missing_prefix(parameters, wanted));
         }
         // A declared producer with another name serves plugins that name no producer.
         let guessed =
             |(.., source): &(usize, &str, &PrefixSource)| matches!(source, PrefixSource::Guessed(_));
         let first = self.all().find(guessed).map(|(place, ..)| place);
         Ok(first.unwrap_or_else(|| {
-            self.add(&Parameters { name: PREFIX_PRODUCER, value: None }, PrefixSource::Guessed(default))
+            self.add(&Parameters::undeclared(PREFIX_PRODUCER), PrefixSource::Guessed(default))
         }))
     }
 
-    pub(crate) fn missing_prefix(&self, plugin: &str, wanted: &str) -> ConfigError {
-        ConfigError::reference(
-            format!("prefixMatchInfoProducerName of plugin \"{plugin}\""),
+    pub(crate) fn missing_prefix(&self, parameters: &Parameters<'_>, wanted: &str) -> ConfigError {
+        parameters.unknown_reference(
+            "prefixMatchInfoProducerName",
             wanted,
             "a declared approx-prefix-cache-producer, precise-prefix-cache-producer or burst-prefix-cache-producer",
             self.all::<PrefixSource>().map(|(_, name, _)| name),
@@ -121,8 +121,8 @@ impl Builder {
             None => self.topologies.first(),
         };
         found.map(|(_, topology)| topology.clone()).ok_or_else(|| {
-            ConfigError::reference(
-                format!("topologyProducerName of plugin \"{}\"", parameters.name),
+            parameters.unknown_reference(
+                "topologyProducerName",
                 extractor.unwrap_or_default(),
                 "a declared topology-extractor",
                 self.topologies.iter().map(|(name, _)| name.as_str()),
@@ -137,14 +137,13 @@ impl Builder {
         producer: Option<&str>,
     ) -> Result<(), ConfigError> {
         match producer.filter(|name| !name.is_empty() && *name != DEFAULT_LOAD) {
-            Some(name) if !self.requirements.loads.iter().any(|known| known == name) => {
-                Err(ConfigError::reference(
-                    format!("inFlightLoadProducerName of plugin \"{}\"", parameters.name),
+            Some(name) if !self.requirements.loads.iter().any(|known| known == name) => Err(parameters
+                .unknown_reference(
+                    "inFlightLoadProducerName",
                     name,
                     "a declared inflight-load-producer",
                     self.requirements.loads.iter().map(String::as_str),
-                ))
-            }
+                )),
             _ => Ok(()),
         }
     }

@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{error::ConfigError, plugin::Plugin, reading};
+use crate::{config::PluginSpec, error::ConfigError, plugin::Plugin, reading};
 
 /// Declares the parameters of a plugin. A field without a value has the default of its type.
 macro_rules! parameters {
@@ -38,7 +38,17 @@ pub(crate) struct Parameters<'a> {
     pub(crate) value: Option<&'a Value>,
 }
 
-impl Parameters<'_> {
+impl<'a> Parameters<'a> {
+    /// The parameters of a declared plugin.
+    pub(crate) fn of(plugin: &'a PluginSpec) -> Self {
+        Self { name: plugin.name(), value: plugin.parameters.as_ref() }
+    }
+
+    /// The parameters of a plugin that is used without a declaration.
+    pub(crate) fn undeclared(name: &'a str) -> Self {
+        Self { name, value: None }
+    }
+
     /// Reads the parameters into a type that denies unknown fields and has defaults.
     pub(crate) fn read<T: DeserializeOwned + Default>(&self) -> Result<T, ConfigError> {
         match self.value {
@@ -63,6 +73,17 @@ impl Parameters<'_> {
 
     pub(crate) fn invalid(&self, message: impl Into<String>) -> ConfigError {
         ConfigError::Parameters { name: self.name.to_owned(), path: String::new(), message: message.into() }
+    }
+
+    /// The error for a field that refers to an unknown plugin. `known` are the names that the field may have.
+    pub(crate) fn unknown_reference<'k>(
+        &self,
+        field: &str,
+        reference: &str,
+        expected: &'static str,
+        known: impl IntoIterator<Item = &'k str>,
+    ) -> ConfigError {
+        ConfigError::reference(format!("{field} of plugin \"{}\"", self.name), reference, expected, known)
     }
 }
 

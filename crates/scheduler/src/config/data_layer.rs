@@ -152,7 +152,7 @@ impl DataLayer {
         };
         let mut declared = false;
         for plugin in &config.plugins {
-            let parameters = Parameters { name: plugin.name(), value: plugin.parameters.as_ref() };
+            let parameters = Parameters::of(plugin);
             match plugin.plugin_type.as_str() {
                 "metrics-data-source" => {
                     declared = true;
@@ -236,7 +236,7 @@ fn discovery_file(
             let from = "dataLayer.discovery.endpoints.pluginRef";
             config.as_written(ConfigError::reference(from, reference, expected, config.names()))
         })?;
-    let parameters = Parameters { name: plugin.name(), value: plugin.parameters.as_ref() };
+    let parameters = Parameters::of(plugin);
     let file: FileDiscovery = parameters.read()?;
     parameters.require(!file.path.is_empty(), "path is required")?;
     Ok(Some(file.path))

@@ -104,7 +104,7 @@ impl EndpointPickerConfig {
         crate::flow::Settings::from_config(self)?;
         self.check_data_layer()?;
         for plugin in &self.plugins {
-            let parameters = Parameters { name: plugin.name(), value: plugin.parameters.as_ref() };
+            let parameters = Parameters::of(plugin);
             crate::flow::check_part(&plugin.plugin_type, &parameters)?;
             crate::flow::check_several(self, &plugin.plugin_type, &parameters)?;
         }

@@ -144,9 +144,8 @@ fn several(config: &EndpointPickerConfig, parameters: &Parameters<'_>) -> Result
         )?;
         let (plugin_type, leaf) = part(config, Some(name), name);
         if name.is_empty() || !LEAVES.contains(&plugin_type) {
-            let from = format!("{at} of plugin \"{}\"", parameters.name);
             let expected = "a declared utilization-detector or concurrency-detector";
-            return Err(ConfigError::reference(from, name, expected, config.names()));
+            return Err(parameters.unknown_reference(&at, name, expected, config.names()));
         }
         let stages = given.stages.get(name).cloned().unwrap_or_else(|| Stage::ALL.to_vec());
         found.push(StagedDetector {

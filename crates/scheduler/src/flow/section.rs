@@ -89,10 +89,8 @@ pub(super) fn part<'c>(
 ) -> (&'c str, Parameters<'c>) {
     let name = name.filter(|name| !name.is_empty()).unwrap_or(default);
     match config.plugin(name) {
-        Some(plugin) => {
-            (&plugin.plugin_type, Parameters { name: plugin.name(), value: plugin.parameters.as_ref() })
-        }
-        None => (name, Parameters { name, value: None }),
+        Some(plugin) => (&plugin.plugin_type, Parameters::of(plugin)),
+        None => (name, Parameters::undeclared(name)),
     }
 }
 

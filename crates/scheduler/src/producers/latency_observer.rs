@@ -77,14 +77,14 @@ pub(crate) fn place(
         builder.all::<LatencyObserver>().find(|(_, name, _)| wanted.is_none_or(|wanted| *name == wanted));
     match (found.map(|(place, ..)| place), wanted) {
         (Some(place), _) => Ok(place),
-        (None, Some(wanted)) => Err(ConfigError::reference(
-            format!("ttftPercentilesProducerName of plugin \"{}\"", parameters.name),
+        (None, Some(wanted)) => Err(parameters.unknown_reference(
+            "ttftPercentilesProducerName",
             wanted,
             "a declared latency-observer-producer-hub",
             builder.all::<LatencyObserver>().map(|(_, name, _)| name),
         )),
         (None, None) => {
-            let parameters = Parameters { name: LATENCY_OBSERVER, value: None };
+            let parameters = Parameters::undeclared(LATENCY_OBSERVER);
             let observer = LatencyObserver::new(&parameters, &RawParameters::default())?;
             Ok(builder.add(&parameters, observer))
         }

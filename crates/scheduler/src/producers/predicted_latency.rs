@@ -89,8 +89,8 @@ pub(crate) fn require(
     let wanted = producer.filter(|name| !name.is_empty() && *name != LATENCY_PRODUCER);
     let declared = builder.latency.as_ref().map(|latency| latency.settings.name.as_str());
     match (wanted, declared) {
-        (Some(wanted), declared) if declared != Some(wanted) => Err(ConfigError::reference(
-            format!("latencyPredictionInfoProducerName of plugin \"{}\"", parameters.name),
+        (Some(wanted), declared) if declared != Some(wanted) => Err(parameters.unknown_reference(
+            "latencyPredictionInfoProducerName",
             wanted,
             "a declared predicted-latency-producer",
             declared,

@@ -63,7 +63,7 @@ const TYPES: &[(&str, Stability, BuildOrder, Build)] = &[
     ("tokenizer", Beta, Producer, producers::tokens::build),
     ("request-attribute-reporter", Beta, Producer, producers::attribute_reporter::build),
     (picker_plugins::LATENCY_PRODUCER, Beta, Producer, producers::predicted_latency::build),
-    ("latency-observer-producer-hub", Alpha, Producer, producers::latency_observer::build),
+    (producers::latency_observer::LATENCY_OBSERVER, Alpha, Producer, producers::latency_observer::build),
     ("topology-extractor", Alpha, Producer, producers::topology_extractor::build),
     ("latency-slo-admitter", Beta, Scheduling, admitters::latency_slo::build),
     ("probabilistic-admitter", Beta, Scheduling, admitters::probabilistic::build),
@@ -170,7 +170,7 @@ pub(crate) fn instantiate(
     let mut planned = Vec::new();
     for spec in &config.plugins {
         let name = spec.name();
-        if planned.iter().any(|(_, other, _, _): &(_, &str, _, _)| *other == name) {
+        if planned.iter().any(|(_, other, _): &(_, &PluginSpec, _)| other.name() == name) {
             return Err(ConfigError::DuplicatePlugin(name.to_owned()));
         }
         // `known` has checked that the type exists.
@@ -184,18 +184,17 @@ pub(crate) fn instantiate(
                 plugin_type: spec.plugin_type.clone(),
             });
         }
-        planned.push((stage, name, spec, build));
+        planned.push((stage, spec, build));
     }
     let mut order: Vec<usize> = (0..planned.len()).collect();
     order.sort_by_key(|&index| planned[index].0);
     let mut builder = Builder::default();
     let mut plugins = vec![None; planned.len()];
     for index in order {
-        let (_, name, declared, build) = &planned[index];
-        let parameters = Parameters { name, value: declared.parameters.as_ref() };
-        let plugin = build(&parameters, &mut builder)?;
+        let (_, spec, build) = planned[index];
+        let plugin = build(&Parameters::of(spec), &mut builder)?;
         if let Some(decider) = &plugin.decider {
-            builder.deciders.insert((*name).to_owned(), Arc::clone(decider));
+            builder.deciders.insert(spec.name().to_owned(), Arc::clone(decider));
         }
         plugins[index] = Some(plugin);
     }
@@ -203,19 +202,16 @@ pub(crate) fn instantiate(
         if reference != picker_plugins::PREFIX_PRODUCER
             && !builder.all::<PrefixSource>().any(|(_, name, _)| name == reference)
         {
-            return Err(builder.missing_prefix(from, reference));
+            return Err(builder.missing_prefix(&Parameters::undeclared(from), reference));
         }
     }
     for (from, load) in std::mem::take(&mut builder.wanted_loads) {
-        builder.load_producer(&Parameters { name: &from, value: None }, Some(&load))?;
+        builder.load_producer(&Parameters::undeclared(&from), Some(&load))?;
     }
     producers::predicted_latency::settle(&mut builder)?;
-    let named = planned
-        .iter()
-        .zip(plugins)
-        .filter_map(|((_, name, ..), plugin)| Some(((*name).to_owned(), plugin?)))
-        .collect();
-    Ok((named, builder))
+    let named = planned.iter().zip(plugins);
+    let named = named.filter_map(|((_, spec, _), plugin)| Some((spec.name().to_owned(), plugin?)));
+    Ok((named.collect(), builder))
 }
 
 /// The most unknown types that an error names. Each is compared with all known ones.

@@ -92,11 +92,8 @@ fn places(
                 let found = builder.session_ids.iter().find(|(name, _)| name == wanted);
                 let found = found.map(|(_, place)| place.clone());
                 places.push(found.ok_or_else(|| {
-                    ConfigError::reference(
-                        format!(
-                            "sessionIdConfig.sources[{index}].producer of plugin \"{}\"",
-                            parameters.name
-                        ),
+                    parameters.unknown_reference(
+                        &format!("sessionIdConfig.sources[{index}].producer"),
                         wanted,
                         "a declared session-id-producer",
                         builder.session_ids.iter().map(|(name, _)| name.as_str()),

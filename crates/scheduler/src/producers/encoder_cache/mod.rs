@@ -80,8 +80,8 @@ pub(crate) fn place(
         return Ok(place);
     }
     if wanted != ENCODER_CACHE_PRODUCER {
-        return Err(ConfigError::reference(
-            format!("{field} of plugin \"{}\"", parameters.name),
+        return Err(parameters.unknown_reference(
+            field,
             wanted,
             "a declared mm-embeddings-cache-producer",
             builder.all::<EncoderCache>().map(|(_, name, _)| name),
@@ -89,7 +89,5 @@ pub(crate) fn place(
     }
     // A declared producer with another name serves plugins that name no producer.
     let first = builder.all::<EncoderCache>().next().map(|(place, ..)| place);
-    Ok(first.unwrap_or_else(|| {
-        builder.add(&Parameters { name: wanted, value: None }, EncoderCache::new(wanted, 0))
-    }))
+    Ok(first.unwrap_or_else(|| builder.add(&Parameters::undeclared(wanted), EncoderCache::new(wanted, 0))))
 }
