@@ -9,7 +9,10 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use longboat_scheduler::flow::{self, Arrival, Detector, Eviction, Lease, Reading, Ticket};
+use longboat_scheduler::{
+    flow::{self, Arrival, Detector, Eviction, Lease, Reading, Ticket},
+    millis,
+};
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, oneshot},
@@ -99,10 +102,9 @@ impl InFlight {
 impl Admission {
     /// Creates the admission state. `settling` is the time until the saturation shows that a request has ended.
     pub(crate) fn new(settings: flow::Settings, settling: Duration) -> Self {
-        let settling = u64::try_from(settling.as_millis()).unwrap_or(u64::MAX);
         let evicts = settings.enabled && settings.eviction;
         Self {
-            eviction: evicts.then(|| Mutex::new(Eviction::new(settling))),
+            eviction: evicts.then(|| Mutex::new(Eviction::new(millis(settling)))),
             gate: Arc::new(Gate::new(settings.clone())),
             settings,
             arrived: Notify::new(),

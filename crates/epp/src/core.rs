@@ -10,7 +10,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use longboat_accept::Budget;
-use longboat_scheduler::{Scheduler, Snapshot, State, config::Parser, flow};
+use longboat_scheduler::{Scheduler, Snapshot, State, config::Parser, flow, millis};
 use parking_lot::RwLock;
 use tokio::time::Instant;
 
@@ -176,7 +176,7 @@ impl Core {
 
     /// Returns the milliseconds since the start.
     pub(crate) fn now_ms(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+        millis(self.started.elapsed())
     }
 
     /// Records that the ext_proc port is bound.

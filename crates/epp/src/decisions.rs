@@ -11,7 +11,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use longboat_scheduler::{Decision, ProfileRun, Request, ScheduleError, Snapshot};
+use longboat_scheduler::{Decision, ProfileRun, Request, ScheduleError, Snapshot, millis};
 use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 use serde::{Serialize, Serializer};
@@ -270,7 +270,6 @@ impl Record {
 
     /// Records the end of the response, or of a request without one.
     pub(crate) fn ended(&self, end: &RequestSummary) {
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let usage = end.usage.as_ref();
         let _ = self.response.set(End {
             status: end.status.filter(|status| *status != 200),

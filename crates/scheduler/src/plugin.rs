@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     context::Context,
     decision::{HandlerResult, ProfileRun},
-    error::{ConfigError, ScheduleError},
+    error::ScheduleError,
     profile::{Filter, Picker, Scorer},
     run::Run,
 };
@@ -19,10 +19,9 @@ pub(crate) trait ProfileHandler: Send + Sync {
         Vec::new()
     }
 
-    /// Checks the number of declared profiles.
-    fn check(&self, profiles: usize) -> Result<(), ConfigError> {
-        let _ = profiles;
-        Ok(())
+    /// Whether it runs the only profile, so that there must be one.
+    fn takes_one_profile(&self) -> bool {
+        false
     }
 }
 

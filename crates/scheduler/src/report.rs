@@ -3,7 +3,7 @@
 use longboat_schema::Program;
 use serde_json::json;
 
-use crate::float::float;
+use crate::numbers::float;
 
 /// The variable that expressions can use.
 pub(crate) const USAGE: &str = "usage";

@@ -6,6 +6,7 @@ use crate::{
     context::Context,
     decision::{FilterTrace, ProfileRun, ScorerTrace},
     endpoint::Candidate,
+    error::ScheduleError,
     pairing,
     profile::Profile,
     stopwatch::{Stopwatch, without_timing},
@@ -42,9 +43,11 @@ impl Run<'_, '_> {
         without_timing(self.handler_watch, || self.run(profile, peer))
     }
 
-    /// The name of the only profile.
-    pub(crate) fn only(&self) -> &str {
-        &self.profiles[0].name
+    /// Runs the only profile.
+    pub(crate) fn only_profile(&mut self) -> Result<usize, ScheduleError> {
+        let profile = &self.profiles[0];
+        let run = without_timing(self.handler_watch, || self.run(profile, None));
+        run.ok_or_else(|| ScheduleError::Profile(profile.name.clone()))
     }
 
     fn run(&mut self, profile: &Profile, peer: Option<Candidate>) -> Option<usize> {

@@ -31,16 +31,23 @@ pub(crate) struct ProducerTimes {
 
 /// Does a part of a plugin's work that does not count, because other plugins do it.
 pub(crate) fn without_timing<T>(watch: Option<&Arc<dyn Stopwatch>>, work: impl FnOnce() -> T) -> T {
-    let Some(watch) = watch else { return work() };
-    let (mut work, mut made) = (Some(work), None);
-    watch.exclude(&mut || made = work.take().map(|work| work()));
-    made.expect("a stopwatch calls its work once")
+    match watch {
+        Some(watch) => result_of(work, |work| watch.exclude(work)),
+        None => work(),
+    }
 }
 
 /// Does a plugin's work, timed where somebody watches.
 pub(crate) fn timed<T>(watch: Option<&Arc<dyn Stopwatch>>, work: impl FnOnce() -> T) -> T {
-    let Some(watch) = watch else { return work() };
-    let (mut work, mut made) = (Some(work), None);
-    watch.time(&mut || made = work.take().map(|work| work()));
-    made.expect("a stopwatch calls its work once")
+    match watch {
+        Some(watch) => result_of(work, |work| watch.time(work)),
+        None => work(),
+    }
+}
+
+/// Returns the result of work that `call` runs. A stopwatch returns nothing itself, so that it can be a trait object.
+fn result_of<T>(work: impl FnOnce() -> T, call: impl FnOnce(&mut dyn FnMut())) -> T {
+    let (mut work, mut result) = (Some(work), None);
+    call(&mut || result = work.take().map(|work| work()));
+    result.expect("a stopwatch calls its work once")
 }

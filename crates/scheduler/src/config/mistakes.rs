@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use super::{load, place};
+use super::{
+    load,
+    place::{name_of, place, pointer},
+};
 use crate::{ConfigError, Options};
 
 /// The most mistakes that are looked for: each is a load.
@@ -83,11 +86,6 @@ fn take_out(document: &mut Value, error: &ConfigError) -> bool {
     }
 }
 
-/// The name of a plugin, which is its type if it has none.
-fn name_of(plugin: &Value) -> Option<&str> {
-    plugin["name"].as_str().filter(|name| !name.is_empty()).or_else(|| plugin["type"].as_str())
-}
-
 /// Removes the references of profiles and parsers to plugins of these names. Returns whether there was one.
 fn forget(document: &mut Value, is_gone: &dyn Fn(&str) -> bool) -> bool {
     let mut lists: Vec<&mut Value> = Vec::new();
@@ -115,7 +113,7 @@ fn forget(document: &mut Value, is_gone: &dyn Fn(&str) -> bool) -> bool {
 
 /// Removes a field. Elements of lists stay, because the positions of the others would change.
 fn remove(document: &mut Value, path: &str) -> bool {
-    let pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
+    let pointer = pointer(path);
     let Some((parent, field)) = pointer.rsplit_once('/') else { return false };
     let parent = document.pointer_mut(parent).and_then(Value::as_object_mut);
     parent.is_some_and(|parent| parent.remove(field).is_some())
@@ -126,14 +124,14 @@ mod tests {
     use super::mistakes;
     use crate::Options;
 
-    fn said(text: &str) -> Vec<String> {
+    fn messages(text: &str) -> Vec<String> {
         let text = format!("apiVersion: llm-d.ai/v1\nkind: EndpointPickerConfig\n{text}");
         mistakes(&text, &[], Options::default()).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn independent_mistakes_are_found_at_once() {
-        let found = said(
+        let found = messages(
             "pluginz: []\nplugins:\n- {type: queue-scorer, parameters: {a: 1}}\n- {type: kv-cash}\n- {type: prefix-cache-scorer, parameters: {b: 2}}\n\
              schedulingProfiles:\n- name: default\n  plugins:\n  - {pluginRef: kv-cash}\n  - {pluginRef: quue-scorer}\n  - {pluginRef: nobody}\n",
         );
@@ -152,11 +150,11 @@ mod tests {
     #[test]
     fn what_follows_from_another_mistake_is_not_said() {
         // Without its unknown plugin, nothing is left of the profile.
-        let found = said(
+        let found = messages(
             "plugins: [{type: kv-cash}]\nschedulingProfiles: [{name: default, plugins: [{pluginRef: kv-cash}]}]\n",
         );
         assert_eq!(found.len(), 1, "{found:#?}");
-        assert_eq!(said("plugins: [{type: queue-scorer}]\n"), [""; 0]);
-        assert_eq!(said("plugins: [").len(), 1);
+        assert_eq!(messages("plugins: [{type: queue-scorer}]\n"), [""; 0]);
+        assert_eq!(messages("plugins: [").len(), 1);
     }
 }

@@ -51,11 +51,12 @@ pub fn place(error: &ConfigError, document: &Value) -> String {
 /// The paths of the entries of a list with that name. The name of a plugin is its type if it has none.
 fn named<'a>(document: &'a Value, list: &'a str, name: &'a str) -> impl Iterator<Item = String> + 'a {
     let entries = document[list].as_array().into_iter().flatten().enumerate();
-    let is_named = move |entry: &Value| match entry["name"].as_str() {
-        None | Some("") => entry["type"] == name,
-        Some(own) => own == name,
-    };
-    entries.filter(move |(_, entry)| is_named(entry)).map(move |(at, _)| format!("{list}[{at}]"))
+    entries.filter(move |(_, entry)| name_of(entry) == Some(name)).map(move |(at, _)| format!("{list}[{at}]"))
+}
+
+/// The name of a plugin, which is its type if it has none.
+pub(super) fn name_of(plugin: &Value) -> Option<&str> {
+    plugin["name"].as_str().filter(|name| !name.is_empty()).or_else(|| plugin["type"].as_str())
 }
 
 fn plugin(document: &Value, name: &str) -> String {
@@ -87,7 +88,7 @@ fn find(value: &Value, path: String, wanted: &str) -> Option<String> {
     }
 }
 
-/// The JSON pointer of an entry of a list at the top.
-fn pointer(entry: &str) -> String {
-    format!("/{}", entry.replace('[', "/").replace(']', ""))
+/// The JSON pointer of a path such as `plugins[0].type`.
+pub(super) fn pointer(path: &str) -> String {
+    format!("/{}", path.replace(['.', '['], "/").replace(']', ""))
 }

@@ -38,8 +38,7 @@ impl Decider for PrefixBased {
         if least == 0 || prompt < self.given.prompt_tokens {
             return false;
         }
-        let matches = context.prefix(self.prefix);
-        let cached = u64::from(matches.matched(*target)) * u64::from(matches.block_tokens());
+        let cached = context.prefix(self.prefix).matched_tokens(*target);
         prompt.saturating_sub(cached) >= least
     }
 }

@@ -8,6 +8,7 @@ use super::{section::part, stage::Stage};
 use crate::{
     config::EndpointPickerConfig,
     error::ConfigError,
+    numbers::millis,
     parameters::{Parameters, parameters},
 };
 
@@ -189,7 +190,7 @@ pub(crate) fn read_detector(
     let detector = Detector::Utilization {
         queue_depth: given.queue_depth_threshold,
         kv_usage: given.kv_cache_util_threshold,
-        stale_after_ms: u64::try_from(stale.as_millis()).unwrap_or(u64::MAX),
+        stale_after_ms: millis(stale),
     };
     Ok((detector, checked(given.headroom)?))
 }

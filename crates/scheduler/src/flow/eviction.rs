@@ -6,7 +6,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use crate::float::float;
+use crate::numbers::float;
 
 /// The most victims per decision.
 const MAX_VICTIMS: usize = 2;

@@ -1,6 +1,6 @@
 //! Usage limits: the saturation from which on each priority is no longer dispatched.
 
-use crate::float::float;
+use crate::numbers::float;
 
 /// A usage limit policy.
 #[derive(Debug, Clone, Copy, PartialEq)]

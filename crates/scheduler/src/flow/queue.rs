@@ -7,10 +7,11 @@ use std::{
     sync::Arc,
 };
 
-use crate::float::float;
+use crate::numbers::float;
 
 use super::{
     eviction::ClosedBand,
+    saturation::share,
     service::{FlowService, FlowServices},
     settings::{Fairness, Ordering, Settings},
 };
@@ -57,14 +58,9 @@ pub struct Shares {
 
 impl Share {
     fn of(requests: u64, max_requests: Option<u64>, bytes: u64, max_bytes: Option<u64>) -> Self {
-        let share = |used, limit: Option<u64>| limit.map(|limit| used_share(used, limit));
-        Self { requests: share(requests, max_requests), bytes: share(bytes, max_bytes) }
+        let of_limit = |used, limit: Option<u64>| limit.map(|limit| share(used, float(limit)));
+        Self { requests: of_limit(requests, max_requests), bytes: of_limit(bytes, max_bytes) }
     }
-}
-
-fn used_share(used: u64, limit: u64) -> f64 {
-    // A limit of 0 is always reached.
-    if limit == 0 { 1.0 } else { float(used) / float(limit) }
 }
 
 /// The waiting requests. `T` is the value that the caller needs to continue a request.

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     endpoint::{Metrics, Slot},
     filters::role,
-    float::float,
+    numbers::float,
     state::State,
 };
 
@@ -129,6 +129,7 @@ fn of_stages<'d, M: PoolMember>(
     Stage::ALL.into_iter().flat_map(of_stage).collect()
 }
 
-fn share(used: u64, capacity: f64) -> f64 {
+/// The share of a capacity that is used. One of 0 is always used up.
+pub(super) fn share(used: u64, capacity: f64) -> f64 {
     if capacity > 0.0 { float(used) / capacity } else { 1.0 }
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::{
     config::{EndpointPickerConfig, PluginReference},
     error::ConfigError,
+    numbers::millis,
     parameters::Parameters,
     quantity,
 };
@@ -103,8 +104,7 @@ pub(super) fn wrong(path: &str, message: impl std::fmt::Display) -> ConfigError 
 /// Reads a duration in milliseconds.
 fn time(path: &str, value: Option<&Value>) -> Result<Option<u64>, ConfigError> {
     read(path, value, "a duration such as 60s, or 0s for no limit", |value| {
-        let time = longboat_quantity::duration::parse(value.as_str()?).ok()?;
-        Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+        longboat_quantity::duration::parse(value.as_str()?).ok().map(millis)
     })
 }
 

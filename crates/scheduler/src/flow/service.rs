@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use super::settings::LeastService;
-use crate::float::float;
+use crate::numbers::{Range, float};
 
 /// The most flows that are remembered, because clients choose the names. Further flows count as never served.
 const MAX_FLOWS: usize = 10_000;
@@ -103,7 +103,8 @@ impl FlowServices {
         let service = Range::of(known.iter().map(|(_, service, _)| *service));
         let wait = Range::of(known.iter().map(|(_, _, wait)| *wait));
         let score = |(_, served, waited): &(&Arc<str>, f64, f64)| {
-            policy.service_weight * (1.0 - service.place(*served)) + policy.wait_weight * wait.place(*waited)
+            policy.service_weight * (1.0 - position(service, *served))
+                + policy.wait_weight * position(wait, *waited)
         };
         let mut best: Option<(&Arc<str>, f64)> = None;
         for entry in &known {
@@ -116,19 +117,7 @@ impl FlowServices {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Range(f64, f64);
-
-impl Range {
-    fn of(values: impl Iterator<Item = f64>) -> Self {
-        values.fold(Self(f64::INFINITY, f64::NEG_INFINITY), |Self(low, high), value| {
-            Self(low.min(value), high.max(value))
-        })
-    }
-
-    /// Returns 0 for the lowest value and 1 for the highest. Returns 0 if all values are equal.
-    fn place(self, value: f64) -> f64 {
-        let width = self.1 - self.0;
-        if width > 0.0 { (value - self.0) / width } else { 0.0 }
-    }
+/// Returns 0 for the lowest value and 1 for the highest. Returns 0 if all values are equal.
+fn position(range: Range, value: f64) -> f64 {
+    if range.width() > 0.0 { range.position(value) } else { 0.0 }
 }

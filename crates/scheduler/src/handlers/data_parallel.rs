@@ -20,10 +20,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plug
 
 impl ProfileHandler for DataParallel {
     fn run(&self, run: &mut Run<'_, '_>) -> Result<HandlerResult, ScheduleError> {
-        let name = run.only().to_owned();
-        let Some(primary) = run.profile(&name) else {
-            return Err(ScheduleError::Profile(name));
-        };
+        let primary = run.only_profile()?;
         let targets = &run.runs[primary].targets;
         let destination = targets
             .iter()
@@ -40,7 +37,7 @@ impl ProfileHandler for DataParallel {
         })
     }
 
-    fn check(&self, profiles: usize) -> Result<(), ConfigError> {
-        if profiles == 1 { Ok(()) } else { Err(ConfigError::SingleProfile(profiles)) }
+    fn takes_one_profile(&self) -> bool {
+        true
     }
 }

@@ -6,14 +6,10 @@ pub(crate) struct Single;
 
 impl ProfileHandler for Single {
     fn run(&self, run: &mut Run<'_, '_>) -> Result<HandlerResult, ScheduleError> {
-        let name = run.only().to_owned();
-        match run.profile(&name) {
-            Some(primary) => Ok(HandlerResult::plain(primary)),
-            None => Err(ScheduleError::Profile(name)),
-        }
+        run.only_profile().map(HandlerResult::plain)
     }
 
-    fn check(&self, profiles: usize) -> Result<(), ConfigError> {
-        if profiles == 1 { Ok(()) } else { Err(ConfigError::SingleProfile(profiles)) }
+    fn takes_one_profile(&self) -> bool {
+        true
     }
 }

@@ -12,6 +12,7 @@ use std::iter;
 
 use ahash::AHashMap;
 
+use super::count;
 use crate::endpoint::Slot;
 
 /// Consecutive blocks that all known prompts have in common.
@@ -313,10 +314,6 @@ impl Tree {
             change(&mut node.shares[at]);
         }
     }
-}
-
-fn count(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// Returns the number of equal blocks at the start.

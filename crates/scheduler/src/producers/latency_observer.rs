@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{prelude::*, producer::FirstToken};
+use crate::{numbers::millis, prelude::*, producer::FirstToken};
 
 /// The plugin type, and the name of the default observer.
 pub(crate) const LATENCY_OBSERVER: &str = "latency-observer-producer-hub";
@@ -95,7 +95,7 @@ impl LatencyObserver {
     fn new(parameters: &Parameters<'_>, given: &RawParameters) -> Result<Self, ConfigError> {
         let time = |field: &str, text: &str| match longboat_quantity::duration::parse(text) {
             // A time below a millisecond counts as one, because the clock of decisions has no shorter ones.
-            Ok(time) if !time.is_zero() => Ok(u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)),
+            Ok(time) if !time.is_zero() => Ok(millis(time).max(1)),
             Ok(_) => {
                 Err(parameters.invalid(format!("{field}: expected a duration above 0, found \"{text}\"")))
             }

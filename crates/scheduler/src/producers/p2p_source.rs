@@ -47,7 +47,7 @@ impl PeerSource for PrefixPeers {
     fn find(&self, context: &Context<'_>, runs: &[ProfileRun], primary: usize) -> Option<String> {
         let matches = context.prefix(self.prefix);
         let block = u64::from(matches.block_tokens());
-        let cached = |candidate: Candidate| u64::from(matches.matched(candidate)) * block;
+        let cached = |candidate: Candidate| matches.matched_tokens(candidate);
         let computing = runs.iter().find(|run| run.name == self.prefill).unwrap_or(&runs[primary]);
         let computing = *computing.targets.first()?;
         let most = (0..context.candidates.len()).map(cached).max().filter(|most| *most > 0)?;

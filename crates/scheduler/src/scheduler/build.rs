@@ -178,7 +178,9 @@ fn handler(
         || ("single-profile-handler".to_owned(), Arc::new(Single) as Arc<dyn ProfileHandler>),
         |(name, handler)| (name.clone(), Arc::clone(handler)),
     );
-    handler.check(profiles.len())?;
+    if handler.takes_one_profile() && profiles.len() != 1 {
+        return Err(ConfigError::SingleProfile(profiles.len()));
+    }
     for wanted in handler.profiles() {
         if !profiles.iter().any(|profile| profile.name == wanted) {
             let hint = hint_or_all(profiles.iter().map(|profile| profile.name.as_str()), wanted);

@@ -356,11 +356,11 @@ fn loads(
     findings: &[Finding],
 ) -> Vec<(Slot, bool, u64)> {
     let tokens = request.tokens() as u64;
+    let matches = Matches::cached(findings);
     runs.iter()
         .map(|run| {
             let target = run.targets[0];
-            let cached = Matches::cached(findings)
-                .map_or(0, |matches| u64::from(matches.matched(target)) * u64::from(matches.block_tokens()));
+            let cached = matches.map_or(0, |matches| matches.matched_tokens(target));
             (candidates[target].endpoint.slot, run.name == PREFILL, tokens.saturating_sub(cached))
         })
         .collect()

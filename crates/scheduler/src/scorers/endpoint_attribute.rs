@@ -2,6 +2,7 @@
 
 use crate::{
     attribute::{self, Attribute},
+    numbers::Range,
     prelude::*,
 };
 
@@ -26,13 +27,6 @@ struct Algorithm {
 struct Normalization {
     fixed_range: Option<Range>,
     adaptive_range: Option<NoParameters>,
-}
-
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Range {
-    min: f64,
-    max: f64,
 }
 
 struct EndpointAttribute {
@@ -69,18 +63,12 @@ pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plug
 impl Scorer for EndpointAttribute {
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
         let value = |candidate: &Candidate| self.attribute.of(context.metrics(*candidate));
-        let range = self.fixed.unwrap_or_else(|| {
-            let empty = Range { min: f64::INFINITY, max: f64::NEG_INFINITY };
-            let widen =
-                |range: Range, value: f64| Range { min: range.min.min(value), max: range.max.max(value) };
-            candidates.iter().filter_map(value).fold(empty, widen)
-        });
+        let range = self.fixed.unwrap_or_else(|| Range::of(candidates.iter().filter_map(value)));
         for (score, candidate) in scores.iter_mut().zip(candidates) {
             let Some(value) = value(candidate) else { continue };
-            let width = range.max - range.min;
-            *score = if width > 0.0 {
-                let place = ((value - range.min) / width).clamp(0.0, 1.0);
-                if self.lower_is_better { 1.0 - place } else { place }
+            *score = if range.width() > 0.0 {
+                let position = range.position(value).clamp(0.0, 1.0);
+                if self.lower_is_better { 1.0 - position } else { position }
             } else {
                 1.0
             };

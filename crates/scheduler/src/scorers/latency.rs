@@ -1,6 +1,6 @@
 //! `latency-scorer`: prefers endpoints that are predicted to meet the times that a request asks for.
 
-use crate::{latency::LatencyHeadroom, prelude::*, producers::predicted_latency};
+use crate::{latency::LatencyHeadroom, numbers::Range, prelude::*, producers::predicted_latency};
 
 parameters! {
     struct RawParameters {
@@ -99,13 +99,14 @@ impl Latency {
         let sum = self.given.ttft_weight + self.given.tpot_weight;
         let (mut first, mut further) =
             if sum > 0.0 { (self.given.ttft_weight / sum, self.given.tpot_weight / sum) } else { (1.0, 0.0) };
-        match (ttft.is_one(), tpot.is_one()) {
+        match (is_narrow(ttft), is_narrow(tpot)) {
             (true, false) => (first, further) = (0.0, 1.0),
             (false, true) => (first, further) = (1.0, 0.0),
             _ => {}
         }
         for left in group {
-            let distance = first * ttft.place(left.ttft.abs()) + further * tpot.place(left.tpot.abs());
+            let distance =
+                first * position(ttft, left.ttft.abs()) + further * position(tpot, left.tpot.abs());
             let share = if strategy == Strategy::Most { distance } else { 1.0 - distance };
             scores[left.place] = ((share * 100.0).trunc() + 1.0) / 100.0;
         }
@@ -132,27 +133,12 @@ impl Latency {
     }
 }
 
-/// The smallest and the largest of some numbers.
-#[derive(Debug, Clone, Copy)]
-struct Range {
-    min: f64,
-    max: f64,
+/// Whether all numbers are about equal.
+fn is_narrow(range: Range) -> bool {
+    range.width() <= NONE
 }
 
-impl Range {
-    fn of(numbers: impl Iterator<Item = f64>) -> Self {
-        numbers.fold(Self { min: f64::INFINITY, max: f64::NEG_INFINITY }, |range, number| Self {
-            min: range.min.min(number),
-            max: range.max.max(number),
-        })
-    }
-
-    fn is_one(self) -> bool {
-        self.max - self.min <= NONE
-    }
-
-    /// Returns the position of a number between the two, from 0 to 1.
-    fn place(self, number: f64) -> f64 {
-        if self.is_one() { 0.5 } else { (number - self.min) / (self.max - self.min) }
-    }
+/// Returns the position of a number in a range, from 0 to 1.
+fn position(range: Range, number: f64) -> f64 {
+    if is_narrow(range) { 0.5 } else { range.position(number) }
 }

@@ -2,15 +2,9 @@
 
 use crate::prelude::*;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct LoadAware {
-    threshold: f64,
-}
-
-impl Default for LoadAware {
-    fn default() -> Self {
-        Self { threshold: 128.0 }
+parameters! {
+    struct LoadAware {
+        threshold: f64 = 128.0,
     }
 }
 

@@ -27,10 +27,9 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
 impl Scorer for TokenLoad {
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
         let prompt = context.request.tokens() as u64;
+        let matches = Matches::cached(context.findings);
         for (score, &candidate) in scores.iter_mut().zip(candidates) {
-            let cached = Matches::cached(context.findings).map_or(0, |matches| {
-                u64::from(matches.matched(candidate)) * u64::from(matches.block_tokens())
-            });
+            let cached = matches.map_or(0, |matches| matches.matched_tokens(candidate));
             let (_, in_flight) = context.state.in_flight(context.endpoint(candidate).slot);
             let load = float(in_flight + prompt.saturating_sub(cached));
             *score = 1.0 - load.min(self.queue_threshold_tokens) / self.queue_threshold_tokens;

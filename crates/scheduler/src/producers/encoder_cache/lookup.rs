@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::media::Media;
+use crate::{media::Media, numbers::float};
 
 /// The lookup of a producer of encoder caches: the request's items, and which of them each candidate holds.
 #[derive(Debug, Clone)]
@@ -25,7 +25,6 @@ impl EncoderLookup {
         if self.media.is_empty() {
             return 0.0;
         }
-        let float = |count: u64| u32::try_from(count).map_or(f64::from(u32::MAX), f64::from);
         float(self.count(candidate)) / float(self.media.len() as u64)
     }
 
