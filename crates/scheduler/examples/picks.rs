@@ -154,7 +154,7 @@ fn pick(
         multimodal: false,
         priority: 0,
         predictions: &[],
-        together: None,
+        burst_endpoint: None,
         media: &[],
         headers: &NoHeaders,
     };

@@ -86,11 +86,11 @@ impl Builder {
             return Err(self.missing_prefix(parameters, wanted));
         }
         // A declared producer with another name serves plugins that name no producer.
-        let guessed =
-            |(.., source): &(usize, &str, &PrefixSource)| matches!(source, PrefixSource::Guessed(_));
-        let first = self.all().find(guessed).map(|(place, ..)| place);
+        let approximate =
+            |(.., source): &(usize, &str, &PrefixSource)| matches!(source, PrefixSource::Approximate(_));
+        let first = self.all().find(approximate).map(|(place, ..)| place);
         Ok(first.unwrap_or_else(|| {
-            self.add(&Parameters::undeclared(PREFIX_PRODUCER), PrefixSource::Guessed(default))
+            self.add(&Parameters::undeclared(PREFIX_PRODUCER), PrefixSource::Approximate(default))
         }))
     }
 

@@ -20,8 +20,8 @@ pub(crate) struct Context<'a> {
     pub(crate) state: &'a State,
     /// What each producer has found about the request.
     pub(crate) findings: &'a [Finding],
-    /// The outlook of each candidate. `None` if the predictor did not answer about the candidate.
-    pub(crate) outlooks: &'a [Option<LatencyHeadroom>],
+    /// The headroom of each candidate. `None` if the predictor did not answer about the candidate.
+    pub(crate) headrooms: &'a [Option<LatencyHeadroom>],
     /// The endpoint that an earlier profile picked, for plugins that prefer endpoints near it.
     pub(crate) peer: Cell<Option<Candidate>>,
     /// The current time in milliseconds since any fixed moment. Used for expiry.
@@ -46,7 +46,7 @@ impl Context<'_> {
 
     /// Returns the predicted latency of a candidate.
     pub(crate) fn latency_headroom(&self, candidate: Candidate) -> Option<&LatencyHeadroom> {
-        self.outlooks.get(candidate)?.as_ref()
+        self.headrooms.get(candidate)?.as_ref()
     }
 
     /// Returns a random number from 0 (inclusive) to 1 (exclusive).

@@ -24,7 +24,7 @@ pub struct LatencySettings {
     /// Whether predictions are requested. Otherwise the predictor is only trained.
     pub predict: bool,
     /// A response that takes longer is not used for training.
-    pub longest: Duration,
+    pub max_response: Duration,
     /// The factor for the requested time per token, before the comparison.
     pub(crate) slo_buffer: f64,
     /// The label of pods that says whether they prefill or decode.
@@ -144,7 +144,7 @@ impl LatencySettings {
         snapshot.endpoint.labels.get(self.role_label.as_ref()?).map(String::as_str)
     }
 
-    /// Returns the outlook of each candidate. `None` for a candidate without a prediction.
+    /// Returns the headroom of each candidate. `None` for a candidate without a prediction.
     pub(crate) fn latency_headrooms(
         &self,
         state: &State,

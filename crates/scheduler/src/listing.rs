@@ -26,6 +26,6 @@ impl Listing<'_> {
     /// Returns something for each endpoint, by name.
     pub(crate) fn counts(&self, count: impl Fn(Slot) -> Value) -> Map<String, Value> {
         let listed = self.0.iter().take(MAX_LISTED);
-        listed.filter_map(|endpoint| Some((self.name(endpoint.slot)?, count(endpoint.slot)))).collect()
+        listed.map(|endpoint| (endpoint.full_name(), count(endpoint.slot))).collect()
     }
 }

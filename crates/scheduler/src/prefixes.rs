@@ -20,27 +20,27 @@ use crate::{
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum PrefixSource {
     /// The destinations of earlier requests.
-    Guessed(Settings),
+    Approximate(Settings),
     /// The events of the engines.
-    Told(PreciseSettings),
+    Precise(PreciseSettings),
     /// The placement of requests that arrive together.
-    Planned(BurstSettings),
+    Burst(BurstSettings),
 }
 
 impl Producer for PrefixSource {
     fn state(&self) -> Box<dyn ProducerState> {
         Box::new(match self.clone() {
-            Self::Guessed(settings) => Prefixes::Guessed(PrefixIndex::new(settings)),
-            Self::Told(settings) => Prefixes::Told(Arc::new(Holdings::new(settings))),
-            Self::Planned(settings) => Prefixes::Planned(settings),
+            Self::Approximate(settings) => Prefixes::Approximate(PrefixIndex::new(settings)),
+            Self::Precise(settings) => Prefixes::Precise(Arc::new(Holdings::new(settings))),
+            Self::Burst(settings) => Prefixes::Burst(settings),
         })
     }
 
     fn text_limit(&self) -> usize {
         match self {
-            Self::Guessed(settings) => settings.text_limit(),
-            Self::Told(_) => usize::MAX,
-            Self::Planned(settings) => settings.text_limit(),
+            Self::Approximate(settings) => settings.text_limit(),
+            Self::Precise(_) => usize::MAX,
+            Self::Burst(settings) => settings.text_limit(),
         }
     }
 }
@@ -48,37 +48,37 @@ impl Producer for PrefixSource {
 /// The knowledge of a prefix producer.
 #[derive(Debug, Clone)]
 pub(crate) enum Prefixes {
-    Guessed(PrefixIndex),
+    Approximate(PrefixIndex),
     /// Shared with the tasks that receive the engines' events.
-    Told(Arc<Holdings>),
+    Precise(Arc<Holdings>),
     /// Nothing: each request says itself where it should go.
-    Planned(BurstSettings),
+    Burst(BurstSettings),
 }
 
 impl Prefixes {
     /// The number of known prefixes, over all endpoints.
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Guessed(index) => index.len(),
-            Self::Told(holdings) => holdings.len(),
-            Self::Planned(_) => 0,
+            Self::Approximate(index) => index.len(),
+            Self::Precise(holdings) => holdings.len(),
+            Self::Burst(_) => 0,
         }
     }
 
     /// The number of prefixes that an endpoint holds.
     fn held(&self, slot: Slot) -> usize {
         match self {
-            Self::Guessed(index) => index.held(slot),
-            Self::Told(holdings) => holdings.held(slot),
-            Self::Planned(_) => 0,
+            Self::Approximate(index) => index.held(slot),
+            Self::Precise(holdings) => holdings.held(slot),
+            Self::Burst(_) => 0,
         }
     }
 
     pub(crate) fn matches(&self, request: &Request<'_>, candidates: &[Snapshot], now: u64) -> Matches {
         match self {
-            Self::Guessed(index) => index.matches(request, candidates),
-            Self::Told(holdings) => holdings.matches(request, candidates, now),
-            Self::Planned(settings) => settings.matches(request, candidates),
+            Self::Approximate(index) => index.matches(request, candidates),
+            Self::Precise(holdings) => holdings.matches(request, candidates, now),
+            Self::Burst(settings) => settings.matches(request, candidates),
         }
     }
 }
@@ -90,21 +90,21 @@ impl ProducerState for Prefixes {
 
     fn learn(&mut self, finding: &Finding, decision: &Decision) {
         let Some(matches) = finding.get() else { return };
-        // Only guessed prefixes have forks.
-        if let Self::Guessed(index) = self {
+        // Only approximate prefixes have forks.
+        if let Self::Approximate(index) = self {
             index.fork(matches);
         }
         for holder in &decision.prefix_holders {
             match self {
-                Self::Guessed(index) => index.learn(holder.slot, matches, &holder.metrics),
-                Self::Told(holdings) => holdings.learn(holder.slot, matches, decision.now),
-                Self::Planned(_) => {}
+                Self::Approximate(index) => index.learn(holder.slot, matches, &holder.metrics),
+                Self::Precise(holdings) => holdings.learn(holder.slot, matches, decision.now),
+                Self::Burst(_) => {}
             }
         }
     }
 
     fn describe(&self, endpoints: &Listing<'_>) -> Option<Value> {
-        if matches!(self, Self::Planned(_)) {
+        if matches!(self, Self::Burst(_)) {
             return None;
         }
         let blocks = endpoints.counts(|slot| self.held(slot).into());
@@ -113,9 +113,9 @@ impl ProducerState for Prefixes {
 
     fn forget(&mut self, slot: Slot) {
         match self {
-            Self::Guessed(index) => index.forget(slot),
-            Self::Told(holdings) => holdings.forget(slot),
-            Self::Planned(_) => {}
+            Self::Approximate(index) => index.forget(slot),
+            Self::Precise(holdings) => holdings.forget(slot),
+            Self::Burst(_) => {}
         }
     }
 }

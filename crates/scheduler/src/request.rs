@@ -70,7 +70,7 @@ pub struct Request<'a> {
     /// The predicted latency on each endpoint, if a predictor answered.
     pub predictions: &'a [(Slot, Prediction)],
     /// The endpoint that was chosen together with other requests with the same prompt.
-    pub together: Option<Slot>,
+    pub burst_endpoint: Option<Slot>,
     /// The request's images, audio and videos, without duplicates. Empty if no plugin uses them.
     pub media: &'a [Media],
     /// Its headers.

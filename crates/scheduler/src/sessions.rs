@@ -25,9 +25,9 @@ impl SessionSource {
         let found = match self {
             Self::Header(name) => headers.header(name)?,
             Self::Cookie(name) => {
-                let pairs =
-                    headers.header("cookie")?.split(';').filter_map(|pair| pair.trim().split_once('='));
-                pairs.into_iter().find(|(found, _)| found == name)?.1
+                let cookies = headers.header("cookie")?.split(';');
+                let mut pairs = cookies.filter_map(|cookie| cookie.trim().split_once('='));
+                pairs.find(|(found, _)| found == name)?.1
             }
         };
         Some(found.trim()).filter(|session| !session.is_empty())

@@ -42,8 +42,8 @@ impl State {
     /// The indexes of the precise prefix producers. The caller keeps them up to date.
     pub fn holdings(&self) -> Vec<Arc<Holdings>> {
         let told = self.all::<Prefixes>().filter_map(|prefixes| match prefixes {
-            Prefixes::Guessed(_) | Prefixes::Planned(_) => None,
-            Prefixes::Told(holdings) => Some(Arc::clone(holdings)),
+            Prefixes::Approximate(_) | Prefixes::Burst(_) => None,
+            Prefixes::Precise(holdings) => Some(Arc::clone(holdings)),
         });
         told.collect()
     }

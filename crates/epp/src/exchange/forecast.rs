@@ -84,7 +84,7 @@ impl LatencyMeasurement {
         now: Option<&longboat_scheduler::Metrics>,
     ) {
         let took = self.since.elapsed();
-        if self.failed || took > settings.longest {
+        if self.failed || took > settings.max_response {
             return;
         }
         let first = match self.first {

@@ -110,7 +110,7 @@ struct ParsedRequest {
     /// The memory of the prompt's tokens, if they were requested.
     tokens_held: Option<MemoryReservation>,
     /// The endpoint that was chosen together with other requests with the same prompt.
-    together: Option<Slot>,
+    burst_endpoint: Option<Slot>,
     /// The predicted latency on each endpoint, if a predictor is used.
     forecast: Forecast,
     /// The place in the trace of requests, if one is written.

@@ -142,8 +142,8 @@ impl Exchange {
         self.core.metrics.plugins.observe_duration(work, took);
         match answer {
             WaitResult::Tokens(answer) => self.with_tokens(request, permit, answer, out),
-            WaitResult::Burst(together) => {
-                request.together = together;
+            WaitResult::Burst(endpoint) => {
+                request.burst_endpoint = endpoint;
                 self.predict_latency(request, permit, out);
             }
             WaitResult::Latency(answer) => self.with_predictions(request, &permit, (took, answer), out),

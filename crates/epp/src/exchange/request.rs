@@ -183,7 +183,7 @@ impl Exchange {
             request_id,
             _held: held,
             tokens_held: None,
-            together: None,
+            burst_endpoint: None,
             forecast: Forecast::default(),
             trace: None,
         };

@@ -218,7 +218,7 @@ impl ParsedRequest {
             multimodal: parsed.multimodal,
             priority: self.priority(),
             predictions: &self.forecast.predictions,
-            together: self.together,
+            burst_endpoint: self.burst_endpoint,
             media: &parsed.media,
             headers,
         }

@@ -26,11 +26,11 @@ impl Admitter for LatencySlo {
         }
         let mut predicted = false;
         for (candidate, snapshot) in context.candidates.iter().enumerate() {
-            let outlook = context.latency_headroom(candidate);
-            predicted |= outlook.is_some();
+            let headroom = context.latency_headroom(candidate);
+            predicted |= headroom.is_some();
             let (cold, idle) =
                 (snapshot.metrics.kv_usage < COLD_CACHE_USAGE, snapshot.metrics.running <= 0.0);
-            if cold || idle || outlook.is_some_and(|outlook| outlook.valid) {
+            if cold || idle || headroom.is_some_and(|headroom| headroom.valid) {
                 return Ok(());
             }
         }

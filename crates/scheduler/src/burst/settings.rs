@@ -52,7 +52,7 @@ impl BurstSettings {
         let blocks = |length: usize| length.div_ceil(bytes).min(self.max_blocks);
         let total: usize = request.prompts.iter().map(|prompt| blocks(prompt.bytes.len())).sum();
         let total = u32::try_from(total).unwrap_or(u32::MAX);
-        let here = |candidate: &Snapshot| request.together == Some(candidate.endpoint.slot);
+        let here = |candidate: &Snapshot| request.burst_endpoint == Some(candidate.endpoint.slot);
         let matched = candidates.iter().map(|candidate| if here(candidate) { total } else { 0 }).collect();
         Matches::planned(total, matched, self.block_tokens)
     }

@@ -36,8 +36,8 @@ fn place(settings: BurstSettings, pool: &[Snapshot], requests: &[Vec<u64>]) -> V
     (0..requests.len()).map(|number| burst.endpoint(number).map(|slot| slot.0)).collect()
 }
 
-fn request<'a>(prompts: &'a [Prompt], salt: &'a str, together: Option<Slot>) -> Request<'a> {
-    Request { cache_salt: salt, prompts, together, ..REQUEST }
+fn request<'a>(prompts: &'a [Prompt], salt: &'a str, burst_endpoint: Option<Slot>) -> Request<'a> {
+    Request { cache_salt: salt, prompts, burst_endpoint, ..REQUEST }
 }
 
 #[test]

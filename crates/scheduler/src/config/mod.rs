@@ -298,8 +298,8 @@ impl EndpointPickerConfig {
     fn without_priorities(&self) -> Vec<String> {
         let flow = self.flow_control.as_ref();
         let field = |name: &str| flow.and_then(|flow| flow.get(name)).filter(|value| !value.is_null());
-        let bands = field("priorityBands").and_then(Value::as_array).into_iter().flatten();
-        let other = bands.into_iter().any(|band| band.get("priority").and_then(Value::as_i64) != Some(0));
+        let mut bands = field("priorityBands").and_then(Value::as_array).into_iter().flatten();
+        let other = bands.any(|band| band.get("priority").and_then(Value::as_i64) != Some(0));
         let evicts = field("enableEviction").and_then(Value::as_bool) == Some(true);
         let parts = [
             ("flowControl.priorityBands other than that of priority 0", other),
@@ -318,8 +318,8 @@ impl EndpointPickerConfig {
 
     /// Whether a feature gate is on. The last entry counts; without one the gate is off.
     pub(crate) fn is_enabled(&self, gate: &str) -> bool {
-        let settings = self.feature_gates.iter().rev().filter_map(|entry| entry.strip_prefix(gate));
-        settings.into_iter().find_map(|value| match value {
+        let mut settings = self.feature_gates.iter().rev().filter_map(|entry| entry.strip_prefix(gate));
+        settings.find_map(|value| match value {
             "" | "=true" => Some(true),
             "=false" => Some(false),
             _ => None,

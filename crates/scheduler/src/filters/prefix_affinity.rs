@@ -57,7 +57,7 @@ impl PrefixAffinity {
     /// without a prediction counts as slower than any other.
     fn ttft_ms(&self, context: &Context<'_>, candidate: Candidate) -> f64 {
         if self.given.ttft_source == TtftSource::LatencyPredictor {
-            return context.latency_headroom(candidate).map_or(f64::INFINITY, |outlook| outlook.ttft_ms);
+            return context.latency_headroom(candidate).map_or(f64::INFINITY, |headroom| headroom.ttft_ms);
         }
         let slot = context.endpoint(candidate).slot;
         let (_, tokens) = context.state.in_flight(slot);

@@ -26,8 +26,8 @@ impl Filter for SloHeadroom {
         }
         // An endpoint without a prediction does not count as fast enough.
         let in_time = |candidate: &Candidate| {
-            let outlook = context.latency_headroom(*candidate);
-            outlook.is_some_and(|outlook| outlook.ttft_headroom >= 0.0 && outlook.tpot_headroom >= 0.0)
+            let headroom = context.latency_headroom(*candidate);
+            headroom.is_some_and(|headroom| headroom.ttft_headroom >= 0.0 && headroom.tpot_headroom >= 0.0)
         };
         let (fast, slow): (Vec<_>, Vec<_>) = candidates.iter().copied().partition(in_time);
         // Slow endpoints get a request now and then. Otherwise the predictor would not learn that they have recovered.

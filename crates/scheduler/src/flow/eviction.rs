@@ -39,7 +39,7 @@ pub struct Eviction<T> {
     in_flight: usize,
     next: u64,
     /// The time of eviction of each victim that has not ended yet.
-    going: BTreeMap<Lease, u64>,
+    evicting: BTreeMap<Lease, u64>,
     /// The time at which the saturation shows the end of the last victim.
     settled_at: u64,
     /// One request's share of the saturation at the last eviction.
@@ -64,7 +64,7 @@ impl<T> Eviction<T> {
             victims: BTreeMap::new(),
             in_flight: 0,
             next: 0,
-            going: BTreeMap::new(),
+            evicting: BTreeMap::new(),
             settled_at: 0,
             share: 0.0,
         }
@@ -82,7 +82,7 @@ impl<T> Eviction<T> {
 
     /// Returns the part of the saturation that the victims in flight will free.
     pub fn pending(&self) -> f64 {
-        float(self.going.len() as u64) * self.share
+        float(self.evicting.len() as u64) * self.share
     }
 
     /// Records that a request was sent to an endpoint.
@@ -100,16 +100,16 @@ impl<T> Eviction<T> {
     pub fn leave(&mut self, lease: Lease, now: u64) -> Option<EvictionOutcome> {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.victims.remove(&(lease.priority, Reverse(lease.number)));
-        let since = self.going.remove(&lease)?;
+        let since = self.evicting.remove(&lease)?;
         self.settled_at = self.settled_at.max(now.saturating_add(self.grace_ms));
         Some(EvictionOutcome::After(now.saturating_sub(since)))
     }
 
     /// Returns the victims that took too long to end. From now on they count as ended.
     pub fn late(&mut self, now: u64) -> Vec<EvictionOutcome> {
-        let before = self.going.len();
-        self.going.retain(|_, since| now.saturating_sub(*since) < VICTIM_TIMEOUT_MS);
-        let late = before - self.going.len();
+        let before = self.evicting.len();
+        self.evicting.retain(|_, since| now.saturating_sub(*since) < VICTIM_TIMEOUT_MS);
+        let late = before - self.evicting.len();
         if late > 0 {
             self.settled_at = self.settled_at.max(now.saturating_add(self.grace_ms));
         }
@@ -119,7 +119,7 @@ impl<T> Eviction<T> {
     /// Returns the requests to evict for the blocked band, in this order. Often there are none. Each victim's priority is below
     /// the band's.
     pub fn decide(&mut self, blocked: ClosedBand, saturation: f64, now: u64) -> Vec<T> {
-        if !self.going.is_empty() || now < self.settled_at || self.in_flight == 0 {
+        if !self.evicting.is_empty() || now < self.settled_at || self.in_flight == 0 {
             return Vec::new();
         }
         // One request's average share of the saturation.
@@ -141,7 +141,7 @@ impl<T> Eviction<T> {
             && victim.key().0 < blocked.priority
         {
             let ((priority, Reverse(number)), item) = victim.remove_entry();
-            self.going.insert(Lease { priority, number }, now);
+            self.evicting.insert(Lease { priority, number }, now);
             evicted.push(item);
         }
         evicted

@@ -79,7 +79,7 @@ pub struct Queue<T> {
 #[derive(Debug)]
 struct Band<T> {
     /// Whether the settings or an objective still use this priority.
-    wanted: bool,
+    in_use: bool,
     flows: BTreeMap<Arc<str>, BTreeMap<Key, WaitingRequest<T>>>,
     /// Its requests, in order of arrival.
     arrivals: BTreeSet<Ticket>,
@@ -109,7 +109,7 @@ struct Position {
 impl<T> Band<T> {
     fn new() -> Self {
         Self {
-            wanted: true,
+            in_use: true,
             flows: BTreeMap::new(),
             arrivals: BTreeSet::new(),
             last: None,
@@ -139,14 +139,14 @@ impl<T> Queue<T> {
     /// once it is empty.
     pub fn provision(&mut self, priorities: impl IntoIterator<Item = i32>) {
         for band in self.bands.values_mut() {
-            band.wanted = false;
+            band.in_use = false;
         }
         let configured: Vec<i32> = self.settings.bands.keys().copied().collect();
         for priority in configured.into_iter().chain([0]).chain(priorities) {
-            self.bands.entry(Reverse(priority)).or_insert_with(Band::new).wanted = true;
+            self.bands.entry(Reverse(priority)).or_insert_with(Band::new).in_use = true;
         }
         // Requests in a band that is no longer used keep their place until they have left.
-        self.bands.retain(|_, band| band.wanted || band.requests > 0);
+        self.bands.retain(|_, band| band.in_use || band.requests > 0);
     }
 
     /// How many requests wait.
@@ -188,7 +188,7 @@ impl<T> Queue<T> {
     /// # Errors
     /// [`QueueFull`] if a limit is reached.
     pub fn push(&mut self, arrival: Arrival<'_>, item: T, now: u64) -> Result<Ticket, QueueFull> {
-        let known = self.bands.get(&Reverse(arrival.priority)).is_some_and(|band| band.wanted);
+        let known = self.bands.get(&Reverse(arrival.priority)).is_some_and(|band| band.in_use);
         // A priority that is not in use any more falls back to band 0, which always exists.
         let priority = if known { arrival.priority } else { 0 };
         let settings = self.settings.band(priority).clone();
@@ -324,7 +324,7 @@ impl<T> Queue<T> {
         band.requests -= 1;
         band.bytes -= waiting.bytes;
         self.bytes -= waiting.bytes;
-        if !band.wanted && band.requests == 0 {
+        if !band.in_use && band.requests == 0 {
             self.bands.remove(&Reverse(place.band));
         }
         Some(waiting.item)

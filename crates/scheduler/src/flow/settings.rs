@@ -172,8 +172,8 @@ impl Settings {
     /// Returns the first fairness policy that uses the service of flows. Service is counted only once, with the settings of
     /// this policy.
     pub(super) fn least_service(&self) -> Option<LeastService> {
-        let bands = self.bands.values().chain([&self.default_band, &self.negative_band]);
-        bands.into_iter().find_map(|band| match band.fairness {
+        let mut bands = self.bands.values().chain([&self.default_band, &self.negative_band]);
+        bands.find_map(|band| match band.fairness {
             Fairness::LeastService(policy) => Some(policy),
             _ => None,
         })

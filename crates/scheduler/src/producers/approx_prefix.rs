@@ -34,6 +34,6 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     let given: RawParameters = parameters.read()?;
     let settings = given.settings();
     parameters.require(settings.capacity > 0, "lruCapacityPerServer must be positive")?;
-    builder.add(parameters, PrefixSource::Guessed(settings));
+    builder.add(parameters, PrefixSource::Approximate(settings));
     Ok(Plugin::default())
 }

@@ -57,7 +57,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
             );
         }
     };
-    if builder.all::<PrefixSource>().any(|(_, _, source)| matches!(source, PrefixSource::Planned(_))) {
+    if builder.all::<PrefixSource>().any(|(_, _, source)| matches!(source, PrefixSource::Burst(_))) {
         return Err(parameters.invalid("another plugin already delays requests; only one is allowed"));
     }
     let settings = BurstSettings {
@@ -69,6 +69,6 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         max_requests: limit("maxBatchSize", given.max_batch_size)?,
         balance,
     };
-    builder.add(parameters, PrefixSource::Planned(settings));
+    builder.add(parameters, PrefixSource::Burst(settings));
     Ok(Plugin::default())
 }

@@ -25,10 +25,13 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     parameters.require(given.min_cached_token_delta > 0, "minCachedTokenDelta must be 1 or more")?;
     let prefix = builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref())?;
     let source = builder.producers[prefix].get::<PrefixSource>();
-    parameters.require(!matches!(source, Some(PrefixSource::Planned(_))), "prefixMatchInfoProducerName names a burst-prefix-cache-producer, which does not know what is cached; name an \
-             approx-prefix-cache-producer")?;
     parameters.require(
-        !matches!(source, Some(PrefixSource::Told(_))),
+        !matches!(source, Some(PrefixSource::Burst(_))),
+        "prefixMatchInfoProducerName names a burst-prefix-cache-producer, which does not know what is \
+             cached; name an approx-prefix-cache-producer",
+    )?;
+    parameters.require(
+        !matches!(source, Some(PrefixSource::Precise(_))),
         "prefixMatchInfoProducerName names a precise-prefix-cache-producer, which is not supported \
              here: blocks in GPU memory cannot be pulled, and the producer does not distinguish the tiers \
              of a match; name an approx-prefix-cache-producer",

@@ -121,7 +121,7 @@ pub(crate) fn declare(
     builder: &mut Builder,
 ) -> Result<usize, ConfigError> {
     let settings = settings(given, parameters)?;
-    Ok(builder.add(parameters, PrefixSource::Told(settings)))
+    Ok(builder.add(parameters, PrefixSource::Precise(settings)))
 }
 
 fn settings(given: RawParameters, parameters: &Parameters<'_>) -> Result<PreciseSettings, ConfigError> {

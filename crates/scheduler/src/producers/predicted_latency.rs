@@ -37,7 +37,7 @@ fn usual(name: &str) -> LatencySettings {
         name: name.to_owned(),
         streaming: false,
         predict: true,
-        longest: MAX_RESPONSE_DURATION,
+        max_response: MAX_RESPONSE_DURATION,
         slo_buffer: 1.0,
         role_label: None,
         prefix: 0,
@@ -60,7 +60,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     let settings = LatencySettings {
         streaming: given.streaming_mode,
         predict: given.predict_in_produce,
-        longest: time(parameters, given.context_ttl.as_ref())?,
+        max_response: time(parameters, given.context_ttl.as_ref())?,
         slo_buffer: given.slo_buffer_factor,
         role_label: Some(given.endpoint_role_label).filter(|label| !label.is_empty()),
         ..usual(parameters.name)

@@ -89,15 +89,12 @@ impl Scheduler {
     /// Times the work of the profile handler, filters, scorers, pickers, admitters and producers from now on. `watch` makes
     /// the stopwatch for a plugin in a role; a plugin that several profiles use gets one for each.
     pub fn time_plugins(&mut self, watch: impl Fn(Role) -> Arc<dyn Stopwatch>) {
-        let watch = |extension_point, name: &str, plugin_type: &str| {
-            watch(Role { extension_point, plugin_type: plugin_type.to_owned(), plugin_name: name.to_owned() })
-        };
-        self.watched_handler =
-            Some(watch("ProfilePicker", &self.handler_plugin.name, &self.handler_plugin.plugin_type));
         let types = &self.types;
         let watch = |extension_point, name: &str| {
-            watch(extension_point, name, types.get(name).map_or(name, String::as_str))
+            let plugin_type = type_of(types, name).to_owned();
+            watch(Role { extension_point, plugin_type, plugin_name: name.to_owned() })
         };
+        self.watched_handler = Some(watch("ProfilePicker", &self.handler_plugin.name));
         for (name, admitter) in &mut self.admitters {
             *admitter =
                 Arc::new(TimedPlugin { plugin: Arc::clone(admitter), watch: watch("Admission", name) });
@@ -159,12 +156,12 @@ impl Scheduler {
 
     /// Returns the name and the type of each prefix producer.
     pub fn prefix_producers(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.prefix_sources().map(|(name, _)| (name, self.types.get(name).map_or(name, String::as_str)))
+        self.prefix_sources().map(|(name, _)| (name, type_of(&self.types, name)))
     }
 
     /// Whether a prefix producer is told by engines which blocks they hold.
     pub fn knows_blocks(&self) -> bool {
-        self.prefix_sources().any(|(_, source)| matches!(source, PrefixSource::Told(_)))
+        self.prefix_sources().any(|(_, source)| matches!(source, PrefixSource::Precise(_)))
     }
 
     /// The names of the producers of loads. Loads are counted even if none is declared.
@@ -195,8 +192,8 @@ impl Scheduler {
     /// How requests that arrive together are gathered before they are scheduled, if they are.
     pub fn burst(&self) -> Option<&BurstSettings> {
         self.prefix_sources().find_map(|(_, source)| match source {
-            PrefixSource::Planned(settings) => Some(settings),
-            PrefixSource::Guessed(_) | PrefixSource::Told(_) => None,
+            PrefixSource::Burst(settings) => Some(settings),
+            PrefixSource::Approximate(_) | PrefixSource::Precise(_) => None,
         })
     }
 
@@ -214,6 +211,11 @@ impl Scheduler {
             latency.features(state, request, candidates, &known.matches(request, candidates, now))
         })
     }
+}
+
+/// The type of a plugin. One that is not declared has the name of its type.
+fn type_of<'a>(types: &'a BTreeMap<String, String>, name: &'a str) -> &'a str {
+    types.get(name).map_or(name, String::as_str)
 }
 
 // === picking ===
@@ -239,7 +241,7 @@ impl Scheduler {
                 timed(finds, || state.find(request, candidates, now))
             })
             .collect();
-        let outlooks = match &self.latency {
+        let headrooms = match &self.latency {
             Some(latency) if !request.predictions.is_empty() => {
                 latency.latency_headrooms(state, request, candidates)
             }
@@ -250,7 +252,7 @@ impl Scheduler {
             candidates,
             state,
             findings: &findings,
-            outlooks: &outlooks,
+            headrooms: &headrooms,
             peer: Cell::new(None),
             now,
             random: RefCell::new(random),

@@ -60,25 +60,25 @@ struct Headroom {
 
 impl Scorer for Latency {
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
-        let outlooks: Vec<_> =
+        let headrooms: Vec<_> =
             candidates.iter().map(|&candidate| context.latency_headroom(candidate)).collect();
-        if outlooks.iter().all(Option::is_none) {
+        if headrooms.iter().all(Option::is_none) {
             return self.without_predictions(context, candidates, scores);
         }
-        let left = |place: usize, outlook: Option<&LatencyHeadroom>| Headroom {
+        let left = |place: usize, headroom: Option<&LatencyHeadroom>| Headroom {
             place,
-            ttft: outlook.map_or(0.0, |outlook| outlook.ttft_headroom),
-            tpot: outlook.map_or(0.0, |outlook| outlook.tpot_headroom),
+            ttft: headroom.map_or(0.0, |headroom| headroom.ttft_headroom),
+            tpot: headroom.map_or(0.0, |headroom| headroom.tpot_headroom),
         };
         let all: Vec<Headroom> =
-            outlooks.iter().enumerate().map(|(place, outlook)| left(place, *outlook)).collect();
+            headrooms.iter().enumerate().map(|(place, headroom)| left(place, *headroom)).collect();
         let late = |left: &&Headroom| left.ttft < 0.0 || left.tpot < 0.0;
         let (too_slow, in_time): (Vec<Headroom>, Vec<Headroom>) = all.iter().partition(late);
         if !in_time.is_empty() {
             return self.rank(&in_time, self.given.headroom_selection_strategy, scores);
         }
         // All endpoints are too slow. Idle ones are preferred, then those that meet at least one of the two times.
-        let idle = |left: &&Headroom| outlooks[left.place].is_some_and(|outlook| outlook.dispatched == 0);
+        let idle = |left: &&Headroom| headrooms[left.place].is_some_and(|headroom| headroom.dispatched == 0);
         let groups: [Vec<Headroom>; 4] = [
             too_slow.iter().filter(idle).copied().collect(),
             too_slow.iter().filter(|left| left.ttft >= 0.0).copied().collect(),

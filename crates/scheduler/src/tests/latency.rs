@@ -233,7 +233,7 @@ fn references_to_a_predictor_must_lead_somewhere() {
     assert!(text.contains("encoderCacheMatchInfoProducerName") && text.contains("did you mean"), "{text}");
     let longest = |ttl: &str| {
         let plugins = format!("{{type: predicted-latency-producer, parameters: {{contextTTL: {ttl}}}}}");
-        scheduler(&plugins, "").latency().unwrap().longest.as_secs()
+        scheduler(&plugins, "").latency().unwrap().max_response.as_secs()
     };
     assert_eq!((longest("2m"), longest("3000000000")), (120, 3));
 }

@@ -36,7 +36,7 @@ pub(crate) const REQUEST: Request<'static> = Request {
     multimodal: false,
     priority: 0,
     predictions: &[],
-    together: None,
+    burst_endpoint: None,
     media: &[],
     headers: &NoHeaders,
 };

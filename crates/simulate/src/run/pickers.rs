@@ -253,7 +253,7 @@ impl World<'_> {
             multimodal: false,
             priority: request.priority,
             predictions: &[],
-            together: None,
+            burst_endpoint: None,
             media: &[],
             headers: &headers,
         };
