@@ -4,18 +4,18 @@ use k8s_openapi::api::core::v1::Container;
 use longboat_api::picker_config::{FORMER_VERSION, VERSION};
 use longboat_api::picker_plugins::{LORA_SCORER, PREFIX_PRODUCER, PREFIX_SCORER};
 use longboat_api::v1alpha2::SchedulerSpec;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::config_text;
-use crate::{context::Context, flags, yaml};
+use super::{config_text, plugin_list::plugins};
+use crate::{context::Context, flags, workload::pod_spec::main_args, yaml};
 
 /// Where a picker's configuration comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// The service: its inline configuration, a reference, or its template.
-    Asked,
+    Service,
     /// The live picker, whose configuration is not a default of this build.
-    Kept,
+    LivePicker,
     /// The default for a service of this shape.
     Default,
 }
@@ -42,13 +42,13 @@ pub(super) fn attach(
             for flag in ["config-file", "configFile"] {
                 flags::take(args, flag);
             }
-            (["--config-text".to_owned(), text], Origin::Asked)
+            (["--config-text".to_owned(), text], Origin::Service)
         }
-        None if flags::config_pair(args).is_some() => return Origin::Asked,
+        None if flags::config_pair(args).is_some() => return Origin::Service,
         None => {
             let live = live.and_then(flags::config_pair);
             match live.map(|pair| (default_in(&pair[1]), pair)) {
-                Some((None, pair)) => (pair, Origin::Kept),
+                Some((None, pair)) => (pair, Origin::LivePicker),
                 found => {
                     // A live picker keeps the way in which its default spreads conversations.
                     let live =
@@ -105,14 +105,12 @@ impl Shape {
 /// version.
 fn default_in(text: &str) -> Option<Shape> {
     let live = config_text::parse(text);
-    let plugins = |config: &Map<String, Value>| config.get("plugins").and_then(Value::as_array).cloned();
-    let present = plugins(&live)?;
     Shape::all().find(|shape| {
         let Value::Object(default) = default(*shape) else { return false };
         let is_same = |field: &str| Some(&default[field]) == live.get(field);
         is_same("apiVersion")
             && is_same("schedulingProfiles")
-            && plugins(&default).is_some_and(|plugins| present.starts_with(&plugins))
+            && plugins(&live).starts_with(plugins(&default))
     })
 }
 
@@ -219,14 +217,12 @@ fn disaggregated() -> Parts {
 /// Whether the configuration, inline or in the arguments of the template, lists a plugin of that type.
 pub(super) fn lists(scheduler: &SchedulerSpec, plugin: &str) -> bool {
     let in_args = || {
-        let pod = scheduler.template.as_ref()?;
-        let args = pod.containers.iter().find(|container| container.name == "main")?.args.as_deref()?;
+        let args = main_args(scheduler.template.as_deref()?)?;
         flags::config_text_position(args).map(|at| args[at].clone())
     };
     let Some(text) = inline_text(scheduler).or_else(in_args) else { return false };
     let config = config_text::parse(&text);
-    let listed = config.get("plugins").and_then(Value::as_array).into_iter().flatten();
-    listed.into_iter().any(|found| found.get("type").and_then(Value::as_str) == Some(plugin))
+    plugins(&config).iter().any(|found| found["type"] == plugin)
 }
 
 /// The service's inline configuration as text for the picker: the text of a ConfigMap, or JSON.

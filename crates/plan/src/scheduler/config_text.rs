@@ -18,11 +18,11 @@ const MAX_CACHED_TEXT_BYTES: usize = 16 << 10;
 
 type Configs = HashMap<Box<str>, Arc<Map<String, Value>>>;
 
-static READ: LazyLock<Mutex<Configs>> = LazyLock::new(Mutex::default);
+static CACHE: LazyLock<Mutex<Configs>> = LazyLock::new(Mutex::default);
 
 /// Returns the configuration in a text, or an empty map if the text is not a mapping.
 pub(super) fn parse(text: &str) -> Arc<Map<String, Value>> {
-    if let Some(config) = READ.lock().get(text) {
+    if let Some(config) = CACHE.lock().get(text) {
         return config.clone();
     }
     let config = Arc::new(match serde_saphyr::from_str(text) {
@@ -30,7 +30,7 @@ pub(super) fn parse(text: &str) -> Arc<Map<String, Value>> {
         _ => Map::new(),
     });
     if text.len() <= MAX_CACHED_TEXT_BYTES {
-        let mut known = READ.lock();
+        let mut known = CACHE.lock();
         if known.len() >= MAX_CACHED_TEXTS {
             known.clear();
         }

@@ -3,7 +3,7 @@
 use k8s_openapi::{
     api::{
         apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy},
-        core::v1::{PodSpec, PodTemplateSpec, ServiceAccount},
+        core::v1::{PodTemplateSpec, ServiceAccount},
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
@@ -24,7 +24,10 @@ use crate::{
     context::Context,
     draft::Draft,
     flags, labels, names, selector, tracing,
-    workload::{pod_spec::MAIN, security},
+    workload::{
+        pod_spec::{MAIN, container, container_mut, main_args},
+        security,
+    },
 };
 
 const METRICS_PATH: &str = "model-server-metrics-path";
@@ -42,7 +45,7 @@ pub(super) fn plan(
     let live = present.and_then(|live| live.spec.as_ref());
     let mut origin = Origin::Default;
     let mut pod = scheduler.template.as_deref().cloned().unwrap_or_default();
-    if let Some(main) = pod.containers.iter_mut().find(|container| container.name == MAIN) {
+    if let Some(main) = container_mut(&mut pod, MAIN) {
         if scheduler.replicas.is_some_and(|replicas| replicas > 1) {
             let args = main.args.get_or_insert_default();
             if !flags::has(args, LEADER_ELECTION) {
@@ -64,7 +67,7 @@ pub(super) fn plan(
     let declared = scheduler.annotations.get(version::ANNOTATION).map(String::as_str).unwrap_or_default();
     let live_pod = live.and_then(|spec| spec.template.spec.as_ref());
     draft.events.extend(tokenizer::attach_sidecar(context, &mut pod, account, live_pod)?);
-    if pod.containers.iter().any(|container| container.name == "tokenizer") {
+    if container(&pod, tokenizer::SIDECAR).is_some() {
         transform::use_sidecar(&mut pod);
     }
     let url = tokenizer::is_wanted(context).then(|| tokenizer::url(context));
@@ -84,7 +87,7 @@ pub(super) fn plan(
         annotations: Some(scheduler.annotations.clone()).filter(|all| !all.is_empty()),
         ..ObjectMeta::default()
     };
-    if origin == Origin::Kept {
+    if origin == Origin::LivePicker {
         draft.events.push(kept(context));
     }
     let selector = selector::plan(own_labels, &pod_labels, live);
@@ -114,8 +117,4 @@ fn kept(context: &Context) -> Warning {
             context.name
         ),
     }
-}
-
-fn main_args(pod: &PodSpec) -> Option<&[String]> {
-    pod.containers.iter().find(|container| container.name == MAIN)?.args.as_deref()
 }

@@ -17,8 +17,15 @@ use longboat_scheduler::{
 use longboat_store::Objects;
 use serde_json::{Map, Value};
 
-use super::{config as own_config, config_text, transform};
-use crate::{flags, workload::pod_spec::MAIN};
+use super::{
+    config as own_config, config_text,
+    plugin_list::{name_of, plugins},
+    transform,
+};
+use crate::{
+    flags,
+    workload::pod_spec::{MAIN, container, main_args},
+};
 
 const TEXT: [&str; 2] = ["config-text", "configText"];
 const FILE: [&str; 2] = ["config-file", "configFile"];
@@ -98,7 +105,7 @@ impl PickerConfig {
     /// Reads the configuration of a picker's Deployment. Returns `None` if it is not known: it may be a file of the image.
     pub fn of(picker: &Deployment, config_maps: &Objects<ConfigMap>) -> Option<Self> {
         let pod = picker.spec.as_ref()?.template.spec.as_ref()?;
-        let main = pod.containers.iter().find(|container| container.name == MAIN)?;
+        let main = container(pod, MAIN)?;
         let words: Vec<&str> =
             [&main.command, &main.args].into_iter().flatten().flatten().map(String::as_str).collect();
         let namespace = Namespace::of(&picker.metadata);
@@ -115,17 +122,13 @@ impl PickerConfig {
     /// and this one lacks, each after the type of its plugin. Parameters that have moved are not among them.
     pub fn removed_parameters(&self, written: &str) -> Vec<(String, String)> {
         let (written, own) = (config_text::parse(written), config_text::parse(&self.text));
-        let plugins = |config: &Map<String, Value>| {
-            config.get("plugins").and_then(Value::as_array).cloned().unwrap_or_default()
-        };
-        let name = |plugin: &Value| plugin.get("name").unwrap_or(&plugin["type"]).clone();
-        let own = plugins(&own);
         let mut removed = Vec::new();
         for (at, plugin) in plugins(&written).iter().enumerate() {
-            let Some(kept) = own.iter().find(|own| name(own) == name(plugin)) else { continue };
+            let same = plugins(&own).iter().find(|own| name_of(own) == name_of(plugin));
+            let Some(same) = same else { continue };
             let type_ = plugin["type"].as_str().unwrap_or_default();
             for parameter in plugin["parameters"].as_object().into_iter().flat_map(Map::keys) {
-                if transform::is_dropped(type_, parameter) && kept["parameters"][parameter].is_null() {
+                if transform::is_dropped(type_, parameter) && same["parameters"][parameter].is_null() {
                     removed.push((type_.to_owned(), format!("plugins[{at}].parameters.{parameter}")));
                 }
             }
@@ -215,11 +218,8 @@ impl PickerWarnings {
 ///
 /// `is_complete` says that there are no further layers than presets.
 pub fn refusal_of_spec(scheduler: &SchedulerSpec, is_complete: bool) -> Option<(&'static str, ConfigError)> {
-    let args = || {
-        let containers = &scheduler.template.as_ref()?.containers;
-        containers.iter().find(|container| container.name == MAIN)?.args.as_deref()
-    };
-    let words: Vec<&str> = args().into_iter().flatten().map(String::as_str).collect();
+    let args = scheduler.template.as_deref().and_then(main_args);
+    let words: Vec<&str> = args.into_iter().flatten().map(String::as_str).collect();
     let (path, text) = match own_config::inline_text(scheduler) {
         Some(text) => ("spec.router.scheduler.config.inline", text),
         None => ("spec.router.scheduler.template", flags::value(&words, &TEXT)?.to_owned()),

@@ -26,9 +26,9 @@ use longboat_api::{
 };
 use longboat_compose::Warning;
 pub use longboat_compose::version::VersionError;
-use serde_json::Value;
 
-use crate::{context::Context, draft::Draft, flags, problem::Problem};
+use self::plugin_list::plugins;
+use crate::{context::Context, draft::Draft, flags, problem::Problem, workload::pod_spec::main_args};
 
 /// Plans the scheduler in the order in which it is written, if this controller runs the scheduler.
 pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> {
@@ -53,14 +53,12 @@ pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> 
 /// threshold.
 pub(crate) fn prefill_threshold(picker: &Deployment) -> usize {
     let pod = picker.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
-    let containers = pod.into_iter().flat_map(|pod| &pod.containers);
-    let args = containers.filter(|container| container.name == "main").find_map(|main| main.args.as_deref());
+    let args = pod.and_then(main_args);
     let Some(text) = args.and_then(|args| Some(&args[flags::config_text_position(args)?])) else { return 0 };
     let config = config_text::parse(text);
-    let plugins = config.get("plugins").and_then(Value::as_array).into_iter().flatten();
     // The threshold is a parameter of the decider plugin, or of the handler in versions without deciders.
     let thresholds = ["nonCachedTokens", "promptTokens", "threshold"];
-    let parameters = plugins.filter_map(|plugin| plugin.get("parameters"));
+    let parameters = plugins(&config).iter().filter_map(|plugin| plugin.get("parameters"));
     let all = parameters.flat_map(|given| thresholds.iter().filter_map(|name| given.get(*name)?.as_u64()));
     all.max().map_or(0, |most| usize::try_from(most).unwrap_or(usize::MAX))
 }

@@ -2,7 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-pub(super) fn plugins(config: &mut Map<String, Value>) -> impl Iterator<Item = &mut Map<String, Value>> {
+pub(super) fn plugins(config: &Map<String, Value>) -> &[Value] {
+    config.get("plugins").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+pub(super) fn plugins_mut(config: &mut Map<String, Value>) -> impl Iterator<Item = &mut Map<String, Value>> {
     config
         .get_mut("plugins")
         .and_then(Value::as_array_mut)
@@ -12,11 +16,17 @@ pub(super) fn plugins(config: &mut Map<String, Value>) -> impl Iterator<Item = &
 }
 
 pub(super) fn has_plugin(config: &Map<String, Value>, names: &[&str]) -> bool {
-    config.get("plugins").and_then(Value::as_array).into_iter().flatten().any(|plugin| {
+    plugins(config).iter().any(|plugin| {
         ["type", "name"]
             .iter()
             .any(|key| plugin.get(key).and_then(Value::as_str).is_some_and(|value| names.contains(&value)))
     })
+}
+
+/// The name of a plugin, which defaults to its type.
+pub(super) fn name_of(plugin: &Value) -> Option<&str> {
+    let field = |key: &str| plugin.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    field("name").or_else(|| field("type"))
 }
 
 pub(super) fn is_type(plugin: &Map<String, Value>, name: &str) -> bool {
@@ -33,7 +43,7 @@ pub(super) fn push_plugin(config: &mut Map<String, Value>, plugin: Value) {
 pub(super) fn rename_plugin(config: &mut Map<String, Value>, from: &str, to: &str) {
     let mut renamed_name = false;
     let mut found = false;
-    for plugin in plugins(config) {
+    for plugin in plugins_mut(config) {
         if is_type(plugin, from) {
             found = true;
             plugin.insert("type".into(), to.into());

@@ -4,7 +4,7 @@ use longboat_api::picker_plugins::{PRECISE_PRODUCER, PRECISE_SCORER, PREFIX_SCOR
 use serde_json::{Map, Value, json};
 
 use super::{
-    plugin_list::{is_type, plugins, rename_references},
+    plugin_list::{is_type, name_of, plugins_mut, rename_references},
     tokenizer,
 };
 
@@ -14,7 +14,7 @@ const SOCKET: &str = "/tmp/tokenizer/tokenizer-uds.socket";
 /// Configures a picker that has the tokenizer in its own pod: the tokenizer's socket, and sizes under the names that this
 /// picker reads.
 pub(super) fn use_socket(config: &mut Map<String, Value>) {
-    for plugin in plugins(config) {
+    for plugin in plugins_mut(config) {
         if is_type(plugin, PRECISE_SCORER) {
             let parameters = object(plugin, "parameters");
             let indexer = object(parameters, "indexerConfig");
@@ -71,12 +71,6 @@ pub(super) fn decompose(config: &mut Map<String, Value>) {
     }
 }
 
-/// The name of a plugin, which defaults to its type.
-fn name_of(plugin: &Value) -> Option<&str> {
-    let field = |key: &str| plugin.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
-    field("name").or_else(|| field("type"))
-}
-
 /// The plugins to which profiles refer.
 fn used_in_profiles(config: &Map<String, Value>) -> Vec<String> {
     let profiles = config.get("schedulingProfiles").and_then(Value::as_array).into_iter().flatten();
@@ -104,7 +98,7 @@ fn producer(old: Option<&Value>) -> Value {
 
 /// Sets the URL of the tokenizer in the token producer, unless it is set.
 pub(super) fn point_to_tokenizer(config: &mut Map<String, Value>, url: &str) {
-    for plugin in plugins(config).filter(|plugin| is_type(plugin, TOKEN_PRODUCER)) {
+    for plugin in plugins_mut(config).filter(|plugin| is_type(plugin, TOKEN_PRODUCER)) {
         let parameters = object(plugin, "parameters");
         parameters.entry("modelName").or_insert_with(|| tokenizer::MODEL.into());
         object(parameters, "vllm").entry("url").or_insert_with(|| url.into());

@@ -19,7 +19,7 @@ use longboat_api::{
 };
 use longboat_key::Name;
 
-use crate::{context::Context, names, workload::pod_spec::MAIN};
+use crate::{context::Context, names, workload::pod_spec::{MAIN, container}};
 
 /// Sets the replicas and the label of the picker's Deployment.
 pub(super) fn apply(context: &Context, service: String, live: Option<&Deployment>, picker: &mut Deployment) {
@@ -69,8 +69,7 @@ fn is_asked_for(context: &Context) -> bool {
 
 /// The image of the picker if it is not the platform's: the shared picker would be another program.
 fn other_image<'a>(context: &Context, pod: &'a PodSpec) -> Option<&'a str> {
-    let main = pod.containers.iter().find(|container| container.name == MAIN)?;
-    let image = main.image.as_deref().unwrap_or_default();
+    let image = container(pod, MAIN)?.image.as_deref().unwrap_or_default();
     (!context.snapshot.platform.images.are_ours(image)).then_some(image)
 }
 

@@ -21,7 +21,7 @@ use crate::{
     draft::Draft,
     env, labels, names, selector,
     workload::{
-        pod_spec::MAIN,
+        pod_spec::{MAIN, container},
         security,
         storage::{self, Attachment},
     },
@@ -30,7 +30,7 @@ use crate::{
 /// Plugins that need a tokenizer.
 const PLUGINS: [&str; 2] = [TOKEN_PRODUCER, PRECISE_SCORER];
 /// The name of the tokenizer container beside an older picker.
-const SIDECAR: &str = "tokenizer";
+pub(super) const SIDECAR: &str = "tokenizer";
 /// The path of the model in the tokenizer, which is also the model name that the picker uses.
 pub(super) const MODEL: &str = "/mnt/models/base";
 const PORT: i32 = 8000;
@@ -120,7 +120,7 @@ pub(super) fn attach_sidecar(
     account: &ServiceAccount,
     live: Option<&PodSpec>,
 ) -> Result<Vec<Warning>, String> {
-    if !pod.containers.iter().any(|container| container.name == SIDECAR) {
+    if container(pod, SIDECAR).is_none() {
         return Ok(Vec::new());
     }
     let mut attachment = Attachment::of_model(context, Some(account), live);

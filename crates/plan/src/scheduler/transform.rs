@@ -12,8 +12,8 @@ use thiserror::Error;
 
 use super::{
     config_text,
-    plugin_list::{drop_parameter, has_plugin, is_type, plugins, push_plugin, rename_plugin},
-    precise_prefix,
+    plugin_list::{drop_parameter, has_plugin, is_type, plugins_mut, push_plugin, rename_plugin},
+    precise_prefix, tokenizer,
 };
 use crate::{flags, yaml};
 
@@ -97,7 +97,7 @@ pub(super) fn apply(pod: &mut PodSpec, version: &str, tokenizer: Option<&str>) -
     );
     rename_plugin(&mut config, picker_plugins::PD_HANDLER, picker_plugins::DISAGG_HANDLER);
     restructure_disagg_handlers(&mut config);
-    for plugin in plugins(&mut config) {
+    for plugin in plugins_mut(&mut config) {
         drop_parameter(plugin, HASH_BLOCK_SIZE);
     }
     move_metric_flags(pod, &mut config);
@@ -122,8 +122,7 @@ pub(super) fn apply(pod: &mut PodSpec, version: &str, tokenizer: Option<&str>) -
 /// If the picker's own pod has a tokenizer, configures the picker to use it.
 pub(super) fn use_sidecar(pod: &mut PodSpec) {
     let Some((container, arg, mut config)) = find_config(pod) else { return };
-    let precise = plugins(&mut config).any(|plugin| is_type(plugin, PRECISE_SCORER));
-    if !precise {
+    if !plugins_mut(&mut config).any(|plugin| is_type(plugin, PRECISE_SCORER)) {
         return;
     }
     precise_prefix::use_socket(&mut config);
@@ -173,7 +172,7 @@ fn refuse_flags_without_config(pod: &PodSpec, version: Version) -> Result<(), Tr
 /// Moves the prefill decision from a threshold of the handler into a decider plugin.
 fn restructure_disagg_handlers(config: &mut Map<String, Value>) {
     let mut missing: Vec<Value> = Vec::new();
-    for plugin in plugins(config) {
+    for plugin in plugins_mut(config) {
         if !is_type(plugin, picker_plugins::DISAGG_HANDLER) {
             continue;
         }
@@ -247,7 +246,7 @@ fn move_metric_flags(pod: &mut PodSpec, config: &mut Map<String, Value>) {
 }
 
 fn to_0_9(pod: &mut PodSpec, config: &mut Map<String, Value>) {
-    for plugin in plugins(config) {
+    for plugin in plugins_mut(config) {
         if !is_type(plugin, PREFIX_SCORER) {
             continue;
         }
@@ -259,7 +258,7 @@ fn to_0_9(pod: &mut PodSpec, config: &mut Map<String, Value>) {
         }
     }
     if !has_plugin(config, &[PRECISE_SCORER]) {
-        pod.containers.retain(|container| container.name != "tokenizer");
+        pod.containers.retain(|container| container.name != tokenizer::SIDECAR);
     }
     if config.get("apiVersion").and_then(Value::as_str) == Some(OLDEST_VERSION) {
         config.insert("apiVersion".into(), FORMER_VERSION.into());

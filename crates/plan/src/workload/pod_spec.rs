@@ -6,8 +6,18 @@ use k8s_openapi::api::core::v1::{Container, PodSpec, Volume, VolumeMount};
 pub(crate) use longboat_api::names::MAIN_CONTAINER as MAIN;
 
 /// The container with this name.
+pub(crate) fn container<'a>(pod: &'a PodSpec, name: &str) -> Option<&'a Container> {
+    pod.containers.iter().find(|container| container.name == name)
+}
+
+/// The container with this name.
 pub(crate) fn container_mut<'a>(pod: &'a mut PodSpec, name: &str) -> Option<&'a mut Container> {
     pod.containers.iter_mut().find(|container| container.name == name)
+}
+
+/// The arguments of the main container.
+pub(crate) fn main_args(pod: &PodSpec) -> Option<&[String]> {
+    container(pod, MAIN)?.args.as_deref()
 }
 
 /// Adds a volume, unless there is one of that name.

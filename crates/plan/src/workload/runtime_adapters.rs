@@ -1,14 +1,18 @@
 //! LoRA adapters that are loaded while pods run. The list of adapters is in a ConfigMap, not in the pod template, so that a change of the
 //! adapters replaces no pod. A container beside the engine, the loader, follows the list (`crates/fetch/src/adapters`).
 
-use k8s_openapi::api::core::v1::{ConfigMap, Container, PodSpec};
+use k8s_openapi::api::core::v1::ConfigMap;
 use longboat_api::{
     annotations::RUNTIME_ADAPTERS, engine::Engine, labels::component, safe_name::short_hash, switches,
 };
 use longboat_compose::{Adapter, AdapterSource, platform::Images};
 use longboat_download::adapters::{LIST_FILE, ListedAdapter};
 
-use super::{half::Half, lora, pod_spec::MAIN};
+use super::{
+    half::Half,
+    lora,
+    pod_spec::{MAIN, container},
+};
 use crate::{context::Context, labels, names};
 
 /// What the pods need to load adapters while they run.
@@ -55,10 +59,6 @@ fn of_service<'a>(context: &Context<'a>) -> Result<Loader<'a>, String> {
         }
     }
     Ok(Loader { image, variable })
-}
-
-fn container<'a>(pod: &'a PodSpec, name: &str) -> Option<&'a Container> {
-    pod.containers.iter().find(|container| container.name == name)
 }
 
 /// Whether the loader gets this adapter. Those on claims are mounted, which only a new pod can do.

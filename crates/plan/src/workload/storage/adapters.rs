@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaimVolumeSource, PodSpec, Vol
 use longboat_api::{child_name, safe_name::safe_object_name};
 use longboat_compose::{Adapter, AdapterSource};
 
-use crate::workload::pod_spec::{MAIN, add_mount, add_volume, container_mut};
+use crate::workload::pod_spec::{MAIN, add_mount, add_volume, container, container_mut};
 
 /// The start of the names of volumes that are for adapters only.
 const VOLUME_PREFIX: &str = "lora-";
@@ -60,8 +60,7 @@ pub(super) fn mount_claims(pod: &mut PodSpec, adapters: &[Adapter], live: Option
 /// The volume through which a running pod has an adapter.
 fn live_volume(live: Option<&PodSpec>, adapter: &Adapter) -> Option<String> {
     let live = live?;
-    let main = live.containers.iter().find(|container| container.name == MAIN)?;
-    let mut mounts = main.volume_mounts.iter().flatten();
+    let mut mounts = container(live, MAIN)?.volume_mounts.iter().flatten();
     let mount = mounts
         .find(|mount| mount.mount_path == adapter.mount_path && mount.name.starts_with(VOLUME_PREFIX))?;
     let volume = live.volumes.iter().flatten().find(|volume| volume.name == mount.name)?;

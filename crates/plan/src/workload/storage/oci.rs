@@ -14,7 +14,7 @@ use super::attachment::{Attachment, MODEL_PATH, StorageError};
 use crate::{
     env,
     workload::{
-        pod_spec::{add_mount, add_volume, container_mut},
+        pod_spec::{add_mount, add_volume, container, container_mut},
         security,
     },
 };
@@ -65,7 +65,7 @@ pub(super) fn attach_native(
 /// Adds a container of the model's image beside `main`. With a shared process namespace, `main` can read the other
 /// container's root.
 fn attach_modelcar(pod: &mut PodSpec, image: &str, attachment: &Attachment) -> Result<(), StorageError> {
-    if pod.containers.iter().any(|container| container.name == MODELCAR) {
+    if container(pod, MODELCAR).is_some() {
         return Ok(());
     }
     let storage = &attachment.platform.storage;
