@@ -228,9 +228,9 @@ impl PoolPicker {
         for holdings in core.state.read().holdings() {
             if let Some(source) = holdings.settings().events.endpoints.clone() {
                 let models = Arc::new(kv_events::Models::new(&layer.source.scheme, &scrape_tls(layer)?));
-                let pace = kv_events::Pace::default();
+                let limits = kv_events::ReplayLimits::default();
                 let followed =
-                    kv_events::follow(holdings, source, models, pace, Arc::clone(core), stop.clone());
+                    kv_events::follow(holdings, source, models, limits, Arc::clone(core), stop.clone());
                 tasks.spawn(followed);
             }
         }

@@ -22,27 +22,27 @@ pub(super) async fn apply(
     member: &Member,
     model: &str,
     payload: &[u8],
-    said: &mut LoggedWarnings,
+    logged: &mut LoggedWarnings,
 ) {
     let endpoint = &member.endpoint.host_port;
     let batch = match Batch::decode(payload) {
         Ok(batch) => batch,
         Err(error) => {
-            if !std::mem::replace(&mut said.malformed, true) {
+            if !std::mem::replace(&mut logged.malformed, true) {
                 tracing::warn!(endpoint, %error, "Cannot read KV cache events; ignoring them.");
             }
             return;
         }
     };
-    if model.is_empty() && !std::mem::replace(&mut said.nameless, true) {
+    if model.is_empty() && !std::mem::replace(&mut logged.nameless, true) {
         tracing::warn!(
             endpoint,
             "The topic of KV cache events names no model, so they match no request; expected kv@ENDPOINT@MODEL."
         );
     }
     for event in &batch.events {
-        let failed = applied(holdings, member, model, event).await;
-        if failed == Some(Outcome::Unusable) && !std::mem::replace(&mut said.unusable, true) {
+        let failed = apply_event(holdings, member, model, event).await;
+        if failed == Some(Outcome::Unusable) && !std::mem::replace(&mut logged.unusable, true) {
             tracing::warn!(
                 endpoint,
                 block_tokens = holdings.settings().limits.block_tokens,
@@ -53,8 +53,8 @@ pub(super) async fn apply(
     }
 }
 
-/// Applies an event in parts, and returns why the first part that was not applied was not.
-async fn applied(holdings: &Holdings, member: &Member, model: &str, event: &Event) -> Option<Outcome> {
+/// Applies an event in parts. If a part cannot be applied, returns its outcome, and leaves out the parts after it.
+async fn apply_event(holdings: &Holdings, member: &Member, model: &str, event: &Event) -> Option<Outcome> {
     let slot = member.endpoint.slot.0;
     if *event == Event::Cleared {
         forget(holdings, member).await;

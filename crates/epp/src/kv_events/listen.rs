@@ -24,7 +24,7 @@ use crate::{core::Core, error::Error, pool::Member};
 const MAX_CONNECTIONS: usize = 1024;
 /// The most connections from one address. An engine has one connection for each rank. The loopback address, which all engines
 /// of a local node share, has no limit.
-const MAX_OF_ONE_ADDRESS: usize = 64;
+const MAX_CONNECTIONS_PER_ADDRESS: usize = 64;
 /// The most topics of one connection.
 const MAX_TOPICS: usize = 64;
 /// The longest topic.
@@ -41,7 +41,7 @@ pub(crate) struct EventListener {
 #[derive(Default)]
 struct Topic {
     follower: Follower,
-    said: LoggedWarnings,
+    logged: LoggedWarnings,
 }
 
 impl EventListener {
@@ -58,11 +58,11 @@ impl EventListener {
     /// Receives events until shutdown.
     pub(crate) async fn run(self, core: Arc<Core>, shutdown: CancellationToken) {
         let holdings = self.holdings;
-        let guests = PeerRegistry::default();
+        let peers = PeerRegistry::default();
         let accepted = |stream, peer: SocketAddr| {
-            let (holdings, core, guests) = (Arc::clone(&holdings), Arc::clone(&core), guests.clone());
+            let (holdings, core, peers) = (Arc::clone(&holdings), Arc::clone(&core), peers.clone());
             async move {
-                let Some(_guest) = guests.enter(&core, peer.ip().to_canonical()) else {
+                let Some(_registration) = peers.register(&core, peer.ip().to_canonical()) else {
                     tracing::debug!(
                         %peer,
                         "Closed a connection for KV cache events: it comes from an unknown endpoint, or there are too many connections."
@@ -78,8 +78,8 @@ impl EventListener {
     }
 }
 
-/// The connected peers. Only addresses of endpoints may connect, because reading a message needs memory before its topic is
-/// known.
+/// The number of connections of each peer. Only addresses of endpoints may connect, because reading a message needs memory before
+/// its topic is known.
 #[derive(Debug, Clone, Default)]
 struct PeerRegistry(Arc<Mutex<BTreeMap<IpAddr, usize>>>);
 
@@ -88,29 +88,27 @@ struct PeerRegistry(Arc<Mutex<BTreeMap<IpAddr, usize>>>);
 struct PeerRegistration(PeerRegistry, IpAddr);
 
 impl PeerRegistry {
-    fn enter(&self, core: &Core, peer: IpAddr) -> Option<PeerRegistration> {
+    /// Registers a connection. Returns `None` if the peer may not have another one.
+    fn register(&self, core: &Core, peer: IpAddr) -> Option<PeerRegistration> {
         let members = core.pool.members();
-        let known = members.iter().any(|member| may_speak(peer, member.endpoint.address.ip()));
-        let mut guests = self.0.lock();
-        let count = guests.entry(peer).or_default();
-        if (known || peer.is_loopback()) && (*count < MAX_OF_ONE_ADDRESS || peer.is_loopback()) {
-            *count += 1;
-            return Some(PeerRegistration(self.clone(), peer));
+        let is_endpoint = members.iter().any(|member| member.endpoint.address.ip() == peer);
+        let mut connections = self.0.lock();
+        let count = connections.get(&peer).copied().unwrap_or_default();
+        if !peer.is_loopback() && (!is_endpoint || count >= MAX_CONNECTIONS_PER_ADDRESS) {
+            return None;
         }
-        if *count == 0 {
-            guests.remove(&peer);
-        }
-        None
+        connections.insert(peer, count + 1);
+        Some(PeerRegistration(self.clone(), peer))
     }
 }
 
 impl Drop for PeerRegistration {
     fn drop(&mut self) {
-        let mut guests = self.0.0.lock();
-        if let Some(count) = guests.get_mut(&self.1) {
+        let mut connections = self.0.0.lock();
+        if let Some(count) = connections.get_mut(&self.1) {
             *count -= 1;
             if *count == 0 {
-                guests.remove(&self.1);
+                connections.remove(&self.1);
             }
         }
     }
@@ -124,8 +122,9 @@ async fn connection(stream: TcpStream, holdings: &Holdings, core: &Core) -> io::
     loop {
         let Some(message) = Message::new(link.message().await?) else { continue };
         let (name, model) = message.names();
+        // The endpoint is looked up for each message, because the pool may have changed since the last one.
         let Some(member) = member(core, name) else { continue };
-        if !may_speak(peer, member.endpoint.address.ip()) {
+        if !may_publish(peer, member.endpoint.address.ip()) {
             let endpoint = &member.endpoint.host_port;
             tracing::warn!(
                 endpoint,
@@ -155,14 +154,14 @@ async fn connection(stream: TcpStream, holdings: &Holdings, core: &Core) -> io::
             }
         };
         if applies {
-            apply(holdings, &member, model, &message.payload, &mut topic.said).await;
+            apply(holdings, &member, model, &message.payload, &mut topic.logged).await;
         }
     }
 }
 
 /// Whether a peer may publish for an endpoint. A peer may only publish for its own address. On one machine, all engines share
 /// the loopback address.
-fn may_speak(peer: IpAddr, endpoint: IpAddr) -> bool {
+fn may_publish(peer: IpAddr, endpoint: IpAddr) -> bool {
     peer == endpoint || peer.is_loopback()
 }
 
@@ -189,7 +188,7 @@ mod tests {
     use crate::tests::support;
 
     #[test]
-    fn a_topic_names_one_endpoint_by_address_or_name_and_only_that_may_speak() {
+    fn a_topic_names_one_endpoint_by_address_or_name_and_only_that_may_publish() {
         let core = support::core("");
         let endpoint = |name: &str, ip: [u8; 4], port: u16| support::desired(name, (ip, port).into(), &[]);
         core.set_endpoints(vec![
@@ -204,22 +203,24 @@ mod tests {
         assert_eq!(named("b-rank-0").as_deref(), Some("b-rank-0"));
         assert_eq!((named("a").as_deref(), named("b"), named("")), (Some("a-rank-0"), None, None));
         let ip = |last: u8| IpAddr::from([10, 0, 0, last]);
-        assert!(may_speak(ip(1), ip(1)) && !may_speak(ip(3), ip(1)));
-        assert!(may_speak(IpAddr::from([127, 0, 0, 1]), ip(1)));
+        assert!(may_publish(ip(1), ip(1)) && !may_publish(ip(3), ip(1)));
+        assert!(may_publish(IpAddr::from([127, 0, 0, 1]), ip(1)));
     }
+
     #[test]
     fn only_endpoints_may_connect_and_not_without_end() {
         let core = support::core("");
         core.set_endpoints(vec![support::desired("a", ([10, 0, 0, 1], 8000).into(), &[])]);
-        let guests = PeerRegistry::default();
-        let enter = |address: [u8; 4]| guests.enter(&core, IpAddr::from(address));
-        assert!(enter([10, 0, 0, 9]).is_none(), "it is no endpoint");
-        let mut all: Vec<_> = (0..MAX_OF_ONE_ADDRESS).map(|_| enter([10, 0, 0, 1]).unwrap()).collect();
-        assert!(enter([10, 0, 0, 1]).is_none());
-        assert!((0..2 * MAX_OF_ONE_ADDRESS).all(|_| enter([127, 0, 0, 1]).is_some()));
+        let peers = PeerRegistry::default();
+        let register = |address: [u8; 4]| peers.register(&core, IpAddr::from(address));
+        assert!(register([10, 0, 0, 9]).is_none(), "it is no endpoint");
+        let mut all: Vec<_> =
+            (0..MAX_CONNECTIONS_PER_ADDRESS).map(|_| register([10, 0, 0, 1]).unwrap()).collect();
+        assert!(register([10, 0, 0, 1]).is_none());
+        assert!((0..2 * MAX_CONNECTIONS_PER_ADDRESS).all(|_| register([127, 0, 0, 1]).is_some()));
         all.pop();
-        assert!(enter([10, 0, 0, 1]).is_some(), "one has left");
+        assert!(register([10, 0, 0, 1]).is_some(), "one has left");
         drop(all);
-        assert!(guests.0.lock().is_empty());
+        assert!(peers.0.lock().is_empty());
     }
 }

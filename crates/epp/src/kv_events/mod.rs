@@ -23,7 +23,7 @@ mod publisher;
 
 pub(crate) use listen::EventListener;
 pub(crate) use models::Models;
-pub(crate) use publisher::Pace;
+pub(crate) use publisher::ReplayLimits;
 use publisher::{Publisher, SharedState};
 
 /// The most replays at once over all endpoints. One replay contains all events that an engine remembers.
@@ -34,13 +34,13 @@ pub(crate) async fn follow(
     holdings: Arc<Holdings>,
     source: EndpointEvents,
     models: Arc<Models>,
-    pace: Pace,
+    limits: ReplayLimits,
     core: Arc<Core>,
     shutdown: CancellationToken,
 ) {
     let mut changes = core.pool.changes();
     let replays = Semaphore::new(MAX_REPLAYS);
-    let shared = Arc::new(SharedState { holdings, models, replays, pace, core });
+    let shared = Arc::new(SharedState { holdings, models, replays, limits, core });
     let mut tasks = JoinSet::new();
     let mut running: Vec<(Arc<Member>, AbortHandle)> = Vec::new();
     loop {

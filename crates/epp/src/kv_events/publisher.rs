@@ -26,9 +26,9 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(2);
 /// After this many attempts in a row without progress, a replay fails.
 const ATTEMPTS: u32 = 3;
 
-/// The limits of replays.
+/// The limits of an endpoint's replays.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pace {
+pub(crate) struct ReplayLimits {
     /// The most time for a replay.
     pub(crate) total: Duration,
     /// The time after which a replay makes room for waiting replays. It continues after them.
@@ -43,7 +43,7 @@ pub(crate) struct Pace {
     pub(crate) cooldown: Duration,
 }
 
-impl Default for Pace {
+impl Default for ReplayLimits {
     fn default() -> Self {
         Self {
             total: Duration::from_mins(2),
@@ -63,7 +63,7 @@ pub(super) struct SharedState {
     pub(super) models: Arc<Models>,
     /// Limits the replays at once.
     pub(super) replays: Semaphore,
-    pub(super) pace: Pace,
+    pub(super) limits: ReplayLimits,
     pub(super) core: Arc<Core>,
 }
 
@@ -78,10 +78,10 @@ pub(super) struct Publisher {
     /// The model that the topic names. Messages of a replay have no topic.
     model: String,
     /// Whether the model comes from the endpoint's API, because no topic has named it yet.
-    assumed: bool,
+    model_is_from_api: bool,
     /// The earliest time for the next replay.
-    cooled: Instant,
-    said: LoggedWarnings,
+    next_replay: Instant,
+    logged: LoggedWarnings,
 }
 
 impl Publisher {
@@ -95,9 +95,9 @@ impl Publisher {
             follower: Follower::default(),
             last: None,
             model: String::new(),
-            assumed: false,
-            cooled: Instant::now(),
-            said: LoggedWarnings::default(),
+            model_is_from_api: false,
+            next_replay: Instant::now(),
+            logged: LoggedWarnings::default(),
             member,
             shared,
         }
@@ -134,7 +134,7 @@ impl Publisher {
         let mut link = connected.inspect_err(|_| self.failed("connect"))?;
         link.subscribe(&self.shared.holdings.settings().events.topic);
         // The replay starts after the subscription, so that no message is lost between the two.
-        if !self.begin().await && !self.resume().await {
+        if !self.replay_history().await && !self.resume().await {
             self.follower.connected();
         }
         loop {
@@ -150,7 +150,7 @@ impl Publisher {
 
     async fn message(&mut self, message: &Message) {
         let (_, model) = message.names();
-        if std::mem::take(&mut self.assumed) && model != self.model {
+        if std::mem::take(&mut self.model_is_from_api) && model != self.model {
             // The replayed events were stored under another model name.
             self.forget().await;
             self.follower = Follower::default();
@@ -179,7 +179,7 @@ impl Publisher {
 
     async fn apply(&mut self, message: &Message) {
         self.last = Some((message.sequence, xxh64(&message.payload, 0)));
-        apply(&self.shared.holdings, &self.member, &self.model, &message.payload, &mut self.said).await;
+        apply(&self.shared.holdings, &self.member, &self.model, &message.payload, &mut self.logged).await;
     }
 
     async fn forget(&mut self) {
@@ -189,17 +189,17 @@ impl Publisher {
 
     /// Requests the events from before this picker started, so that it knows the caches of a long-running engine before the
     /// first message. Returns `false` if events were already applied, or if the endpoint does not name its model.
-    async fn begin(&mut self) -> bool {
+    async fn replay_history(&mut self) -> bool {
         if self.last.is_some() || !self.model.is_empty() || self.replay.is_none() {
             return false;
         }
         let Some(model) = self.shared.models.of(&self.member.endpoint.host_port).await else { return false };
         self.model = model;
-        self.assumed = true;
+        self.model_is_from_api = true;
         let replayed = self.replay(0, None).await;
         if !replayed {
             // The first message shows that a replay is needed, and may ask for it at once.
-            self.cooled = Instant::now();
+            self.next_replay = Instant::now();
         }
         replayed
     }
@@ -228,17 +228,17 @@ impl Publisher {
     /// engine whose messages always have gaps costs one short connection a second, or less.
     async fn replay(&mut self, mut from: u64, until: Option<u64>) -> bool {
         let Some(address) = self.replay else { return false };
-        if self.cooled.saturating_duration_since(Instant::now()) > self.shared.pace.pause {
+        if self.next_replay.saturating_duration_since(Instant::now()) > self.shared.limits.pause {
             return false;
         }
-        // Meanwhile the engine keeps the messages that come, and the replay has most of them.
-        tokio::time::sleep_until(self.cooled).await;
+        // Meanwhile the engine keeps its new messages, and the replay has most of them.
+        tokio::time::sleep_until(self.next_replay).await;
         let shared = Arc::clone(&self.shared);
-        let limits = shared.pace;
+        let limits = shared.limits;
         // What is left of the limits.
         let mut left = limits;
-        let (first, mut fruitless) = (from, 0);
-        while fruitless < ATTEMPTS && !left.total.is_zero() {
+        let (first, mut failures) = (from, 0);
+        while failures < ATTEMPTS && !left.total.is_zero() {
             let before = from;
             let Ok(place) = shared.replays.acquire().await else { return false };
             let began = Instant::now();
@@ -250,13 +250,14 @@ impl Publisher {
             match ended {
                 Ok(Ok(())) => {
                     let closed = until.is_none() || from > first;
-                    self.cooled = Instant::now() + if closed { limits.pause } else { limits.cooldown };
+                    self.next_replay = Instant::now() + if closed { limits.pause } else { limits.cooldown };
                     return true;
                 }
                 Ok(Err(error)) => {
                     tracing::debug!(%address, %error, "A replay of KV cache events ended early.");
                     self.failed("replay-incomplete");
-                    // Another attempt cannot help where each may bring a little and then end so.
+                    // The publisher breaks the protocol. Each attempt could bring a few messages and break it again, so that
+                    // the failures in a row would never be enough to end the replay.
                     if error.kind() == io::ErrorKind::InvalidData {
                         break;
                     }
@@ -264,10 +265,10 @@ impl Publisher {
                 // Its turn is over. Others that wait for a place come first.
                 Err(_) => {}
             }
-            fruitless = if from > before { 0 } else { fruitless + 1 };
+            failures = if from > before { 0 } else { failures + 1 };
         }
         self.failed("replay-no-progress");
-        self.cooled = Instant::now() + limits.cooldown;
+        self.next_replay = Instant::now() + limits.cooldown;
         false
     }
 
@@ -276,20 +277,20 @@ impl Publisher {
         address: SocketAddr,
         from: &mut u64,
         until: Option<u64>,
-        left: &mut Pace,
+        left: &mut ReplayLimits,
     ) -> io::Result<()> {
         let mut link = Link::connect(Socket::Dealer, address, &self.shared.core.event_bytes).await?;
         link.send(&[&[], &from.to_be_bytes()]);
-        let mut nothing = true;
+        let mut is_first = true;
         loop {
             let frames = timeout(SILENCE_TIMEOUT, link.message()).await??;
             let Some(message) = Message::new(frames) else {
                 return Err(violation("a message of a replay has no number"));
             };
-            let asked_last = self.last.is_some_and(|(last, _)| last == *from);
+            let starts_at_last = self.last.is_some_and(|(last, _)| last == *from);
             // An empty payload ends the replay. A publisher that sent messages before would repeat at least the last one.
             if message.payload.is_empty() {
-                if nothing && asked_last {
+                if is_first && starts_at_last {
                     self.forget().await;
                 }
                 return Ok(());
@@ -297,14 +298,14 @@ impl Publisher {
             if message.sequence < *from {
                 return Err(violation("the numbers of a replay go back"));
             }
-            if asked_last
+            if starts_at_last
                 && message.sequence == *from
                 && self.last != Some((*from, xxh64(&message.payload, 0)))
             {
                 self.forget().await;
                 return Ok(());
             }
-            // From here on, the live messages go on.
+            // The live messages continue here.
             if until.is_some_and(|until| message.sequence >= until) {
                 return Ok(());
             }
@@ -313,7 +314,7 @@ impl Publisher {
             if left.messages == 0 || left.bytes == 0 {
                 return Err(violation("a replay has no end"));
             }
-            nothing = false;
+            is_first = false;
             *from = message.sequence.saturating_add(1);
             if self.follower.replayed(message.sequence) {
                 self.apply(&message).await;
@@ -328,7 +329,7 @@ impl Publisher {
     }
 }
 
-/// Why the answer to a request for a replay is none.
+/// The error for a publisher that breaks the protocol of replays.
 fn violation(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }

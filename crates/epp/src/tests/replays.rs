@@ -25,7 +25,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::support;
 use crate::{
     core::Core,
-    kv_events::{Models, Pace, follow},
+    kv_events::{Models, ReplayLimits, follow},
 };
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -185,7 +185,7 @@ struct FollowerFixture {
 }
 
 impl FollowerFixture {
-    async fn start(pace: Pace, engines: Vec<(Replays, Vec<u64>)>) -> Self {
+    async fn start(limits: ReplayLimits, engines: Vec<(Replays, Vec<u64>)>) -> Self {
         longboat_tls::install_default_provider();
         let ips: Vec<IpAddr> = (0..engines.len())
             .map(|index| IpAddr::from([127, 0, 7, u8::try_from(index + 1).unwrap()]))
@@ -206,7 +206,7 @@ impl FollowerFixture {
         let stop = CancellationToken::new();
         let tls = longboat_tls::insecure_client_config(&[b"http/1.1"]);
         let models = Arc::new(Models::new("http", &tls));
-        tokio::spawn(follow(Arc::clone(&holdings), source, models, pace, Arc::clone(&core), stop.clone()));
+        tokio::spawn(follow(Arc::clone(&holdings), source, models, limits, Arc::clone(&core), stop.clone()));
         Self { core, holdings, engines: all, _stop: stop.drop_guard() }
     }
 
@@ -234,13 +234,13 @@ impl FollowerFixture {
     }
 }
 
-fn pace() -> Pace {
-    Pace {
+fn limits() -> ReplayLimits {
+    ReplayLimits {
         turn: Duration::from_millis(100),
         pause: Duration::ZERO,
         cooldown: Duration::from_hours(1),
         messages: 800,
-        ..Pace::default()
+        ..ReplayLimits::default()
     }
 }
 
@@ -251,7 +251,7 @@ async fn engines_with_endless_replays_leave_room_for_the_others() {
     let numbers = vec![1_000_000, 1_000_001];
     let mut engines: Vec<_> = faulty.iter().map(|&replays| (replays, numbers.clone())).collect();
     engines.push((Replays::Well, (0..300).filter(|number| number % 7 == 6).collect()));
-    let following = FollowerFixture::start(pace(), engines).await;
+    let following = FollowerFixture::start(limits(), engines).await;
     let well = following.engines.len() - 1;
     // Message 0 came before the picker had subscribed, and is known from a replay only. So are those of later gaps.
     for number in [0, 1, 150, 292, 293] {
@@ -274,7 +274,7 @@ async fn engines_with_endless_replays_leave_room_for_the_others() {
 async fn an_engine_whose_gaps_stay_is_not_asked_for_each_of_them() {
     let gaps: Vec<u64> = (1..400).map(|number| number * 2).collect();
     let following =
-        FollowerFixture::start(pace(), vec![(Replays::Nothing, gaps.clone()), (Replays::Well, gaps)]).await;
+        FollowerFixture::start(limits(), vec![(Replays::Nothing, gaps.clone()), (Replays::Well, gaps)]).await;
     for engine in [0, 1] {
         following.until_held(engine, 798).await;
         following.until_held(engine, 400).await;
@@ -287,7 +287,7 @@ async fn an_engine_whose_gaps_stay_is_not_asked_for_each_of_them() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_engines_that_come_back_at_once_all_get_their_replays() {
     let engines = vec![(Replays::Well, vec![499, 500]); 60];
-    let following = FollowerFixture::start(Pace::default(), engines).await;
+    let following = FollowerFixture::start(ReplayLimits::default(), engines).await;
     for engine in 0..60 {
         for number in [0, 250, 498, 500] {
             following.until_held(engine, number).await;
