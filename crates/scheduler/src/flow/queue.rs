@@ -191,7 +191,7 @@ impl<T> Queue<T> {
         let known = self.bands.get(&Reverse(arrival.priority)).is_some_and(|band| band.in_use);
         // A priority that is not in use any more falls back to band 0, which always exists.
         let priority = if known { arrival.priority } else { 0 };
-        let settings = self.settings.band(priority).clone();
+        let settings = self.settings.band(priority);
         let waiting = u64::try_from(self.index.len()).unwrap_or(u64::MAX);
         let over = |held: u64, more: u64, limit: Option<u64>| {
             limit.is_some_and(|limit| held.saturating_add(more) > limit)
