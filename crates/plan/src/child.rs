@@ -29,7 +29,10 @@ pub trait Child: Compare + Metadata<Ty = ObjectMeta> + Clone + PartialEq {
     fn of_mut<S>(children: &mut Children<S>) -> &mut Vec<Self>;
 
     /// This object as a YAML document (see [`yaml::object`]).
-    fn to_yaml(&self) -> String;
+    fn to_yaml(&self) -> String {
+        // Objects have string keys and no enums with data, so this cannot fail.
+        yaml::object(self).unwrap_or_default()
+    }
 
     /// This object by kind and name.
     fn reference(&self) -> ObjectRef {
@@ -53,11 +56,6 @@ macro_rules! children {
 
             fn of_mut<S>(children: &mut Children<S>) -> &mut Vec<Self> {
                 &mut children.$field
-            }
-
-            fn to_yaml(&self) -> String {
-                // Objects have string keys and no enums with data, so this cannot fail.
-                yaml::object(self).unwrap_or_default()
             }
         })*
     };

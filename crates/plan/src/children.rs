@@ -6,6 +6,7 @@ use k8s_openapi::{Metadata, api::core::v1::PodTemplateSpec, apimachinery::pkg::a
 use longboat_key::Key;
 
 use crate::{
+    child::Child,
     key::{Kind, ObjectKey},
     kinds::types::{self, Deployment, LeaderWorkerSet},
     wave::Wave,
@@ -103,14 +104,19 @@ pub struct ObjectRef {
 // === impl Children ===
 
 impl<S> Children<S> {
+    /// The child of that kind and name, if the service has one.
+    pub fn named<K: Child>(&self, name: &str) -> Option<&K> {
+        K::of(self).iter().find(|child| child.metadata().name.as_deref() == Some(name))
+    }
+
     /// The Deployment of that name, if the service has one.
     pub fn deployment(&self, name: &str) -> Option<&Deployment> {
-        self.deployments.iter().find(|object| object.metadata.name.as_deref() == Some(name))
+        self.named(name)
     }
 
     /// The LeaderWorkerSet of that name, if the service has one.
     pub fn leader_worker_set(&self, name: &str) -> Option<&LeaderWorkerSet> {
-        self.leader_worker_sets.iter().find(|object| object.metadata.name.as_deref() == Some(name))
+        self.named(name)
     }
 
     /// The template of the pods that have an API: those of the Deployment of this name, or else the leaders of this LeaderWorkerSet.

@@ -4,7 +4,10 @@ use k8s_openapi::{
     api::core::v1::{Container, PodSpec},
     apimachinery::pkg::api::resource::Quantity as Amount,
 };
-use longboat_api::v1alpha2::{KedaTrigger, LLMInferenceService};
+use longboat_api::{
+    foreign::scaledobject::ScaledObject,
+    v1alpha2::{KedaTrigger, LLMInferenceService},
+};
 use longboat_key::{Name, Namespace};
 use longboat_plan::{Plan, names};
 use longboat_quantity::Quantity;
@@ -22,11 +25,10 @@ pub(super) fn of_service(service: &LLMInferenceService, plan: &Plan, given: &Man
     let mut all = Vec::new();
     for (path, prefill) in [("spec", false), ("spec.prefill", true)] {
         let name = names::scaled_object(Name::of(&service.metadata), prefill);
-        let scaled = children.scaled_objects.iter().find(|one| one.metadata.name.as_ref() == Some(&name));
-        let Some(scaled) = scaled else { continue };
+        let Some(scaled) = children.named::<ScaledObject>(&name) else { continue };
         let target = &scaled.spec.scale_target_ref.name;
         // KEDA looks at Deployments only, and not at LeaderWorkerSets.
-        let workload = children.deployments.iter().find(|one| one.metadata.name.as_ref() == Some(target));
+        let workload = children.deployment(target);
         let Some(pod) = workload.and_then(|one| one.spec.as_ref()?.template.spec.as_ref()) else { continue };
         all.extend(scaled.spec.triggers.iter().enumerate().filter_map(|(at, trigger)| {
             let container = without(pod, trigger)?;

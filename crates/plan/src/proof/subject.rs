@@ -13,6 +13,7 @@ use crate::{
     context::Context,
     hash::PartsHash,
     names,
+    router::route::in_play,
     status::{StatusContext, rollout},
     workload::Half,
 };
@@ -78,11 +79,7 @@ fn surroundings(
     let mut hash = PartsHash::default();
     hash.add(status.url.as_deref().unwrap_or_default());
     let generation = |metadata: &ObjectMeta| metadata.generation.unwrap_or_default().to_string();
-    let managed = applied
-        .http_routes
-        .iter()
-        .find(|route| route.metadata.name.as_ref() == Some(&names::route(context.name)));
-    for route in crate::router::route::in_play(context, managed) {
+    for route in in_play(context, applied) {
         add_object(&mut hash, "HTTPRoute", &route.metadata, &generation(&route.metadata));
     }
     let snapshot = context.snapshot;

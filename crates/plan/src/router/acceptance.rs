@@ -67,7 +67,8 @@ pub(crate) fn objection(route: &HTTPRoute) -> Option<String> {
     None
 }
 
-fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+/// The condition of this type.
+pub(crate) fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == type_)
 }
 

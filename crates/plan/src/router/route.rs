@@ -9,7 +9,13 @@ use longboat_api::{
 use longboat_key::Name;
 
 use super::{group, model_routing, pool_migration};
-use crate::{context::Context, labels, names, peer::group_of, problem::Problem};
+use crate::{
+    children::{Applied, Children},
+    context::Context,
+    labels, names,
+    peer::group_of,
+    problem::Problem,
+};
 
 /// The composed spec of the managed route. Returns `None` if the user brings routes, or wants none.
 pub(crate) fn managed_spec<'a>(context: &Context<'a>) -> Option<&'a HTTPRouteSpec> {
@@ -53,10 +59,10 @@ pub(super) fn plan(context: &Context) -> Result<Option<HTTPRoute>, Problem> {
     Ok(Some(HTTPRoute { metadata, spec, status: None }))
 }
 
-/// The routes that count: those that the user names, as observed, or else the managed route that the caller gives.
-pub(crate) fn in_play<'a>(context: &Context<'a>, managed: Option<&'a HTTPRoute>) -> Vec<&'a HTTPRoute> {
+/// The routes that count: those that the user names, as observed, and the managed route as the server returned it.
+pub(crate) fn in_play<'a>(context: &Context<'a>, applied: &'a Children<Applied>) -> Vec<&'a HTTPRoute> {
     let refs = context.spec.route().into_iter().flat_map(RouteSpec::refs);
     let named =
         refs.filter_map(|route| context.snapshot.http_routes.get(context.namespace, Name(&route.name)));
-    named.chain(managed).collect()
+    named.chain(applied.named(&names::route(context.name))).collect()
 }

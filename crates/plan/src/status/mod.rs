@@ -184,7 +184,7 @@ fn router(
     conditions: &mut Conditions,
 ) -> bool {
     scheduler::report(reconciled, conditions);
-    let routes = routes::in_play(reconciled);
+    let routes = router::route::in_play(&reconciled.context, reconciled.applied);
     if let Err(error) = addresses::report(reconciled, &routes, status) {
         let problem = Problem::route(error);
         gateways::forget(conditions);

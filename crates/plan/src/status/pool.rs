@@ -13,7 +13,7 @@ use longboat_api::{
 use longboat_key::{Key, Name, Namespace};
 
 use super::context::StatusContext;
-use crate::{names, scheduler};
+use crate::{names, router::acceptance, scheduler};
 
 type Gateways<'a> = BTreeMap<Key, &'a Gateway>;
 
@@ -82,8 +82,8 @@ pub(super) fn keep_condition(reconciled: &StatusContext, conditions: &mut Condit
         conditions.clear(types::INFERENCE_POOL_READY);
         return;
     };
-    let Some(said) = conditions.get(types::INFERENCE_POOL_READY) else { return };
-    let was_missing = said.reason == INFERENCE_POOL_FETCH_ERROR;
+    let Some(former) = conditions.get(types::INFERENCE_POOL_READY) else { return };
+    let was_missing = former.reason == INFERENCE_POOL_FETCH_ERROR;
     let (namespace, snapshot) = (context.namespace, context.snapshot);
     let (name, message) = match scheduler.external_pool() {
         Some(name) => (name.to_owned(), no_external_pool(namespace, Name(name))),
@@ -101,16 +101,10 @@ pub(super) fn keep_condition(reconciled: &StatusContext, conditions: &mut Condit
 
 /// The managed pool is ready if it is ready in either API group. Otherwise the reason comes from the newer group.
 fn managed(reconciled: &StatusContext, name: &str, gateways: &Gateways) -> Option<(&'static str, String)> {
-    let newer = reconciled
-        .applied
-        .inference_pools
-        .iter()
-        .find(|pool| pool.metadata.name.as_deref() == Some(name))
-        .map(Pool::new);
-    let older =
-        reconciled.applied.inference_pools_x.iter().find(|pool| pool.metadata.name.as_deref() == Some(name));
+    let newer = reconciled.applied.named(name).map(Pool::new);
+    let older = reconciled.applied.named(name).map(Pool::older);
     let mut first = None;
-    for pool in newer.into_iter().chain(older.map(Pool::older)) {
+    for pool in newer.into_iter().chain(older) {
         let objection = pool.objection(gateways)?;
         first = first.or(Some(objection));
     }
@@ -165,7 +159,7 @@ impl<'a> Pool<'a> {
         }
         let generation = self.metadata.generation.unwrap_or_default();
         relevant.iter().find_map(|(_, _, conditions)| {
-            let Some(accepted) = conditions.iter().find(|condition| condition.type_ == "Accepted") else {
+            let Some(accepted) = acceptance::find(conditions, "Accepted") else {
                 return Some((INFERENCE_POOL_NOT_READY, format!("The inference pool {pool} is not ready")));
             };
             let seen = accepted.observed_generation.unwrap_or_default();

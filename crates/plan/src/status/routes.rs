@@ -8,18 +8,7 @@ use longboat_api::{
 use longboat_key::Namespace;
 
 use super::context::StatusContext;
-use crate::{
-    names,
-    router::{acceptance, route},
-};
-
-/// The routes that the user names, and the managed route as the server returned it.
-pub(super) fn in_play<'a>(reconciled: &StatusContext<'a>) -> Vec<&'a HTTPRoute> {
-    let name = names::route(reconciled.context.name);
-    let applied: &'a [HTTPRoute] = &reconciled.applied.http_routes;
-    let managed = applied.iter().find(|route| route.metadata.name.as_ref() == Some(&name));
-    route::in_play(&reconciled.context, managed)
-}
+use crate::router::acceptance;
 
 /// Reports which route waits for what.
 pub(super) fn report(reconciled: &StatusContext, routes: &[&HTTPRoute], conditions: &mut Conditions) {

@@ -31,12 +31,10 @@ pub(super) fn report(reconciled: &StatusContext, conditions: &mut Conditions) {
             Some((obstacle.reason.to_owned(), obstacle.message))
         } else if scaling.wva.as_ref().is_some_and(|wva| wva.hpa.is_some()) {
             let name = names::autoscaler(name, half.prefill);
-            let all = &reconciled.applied.horizontal_pod_autoscalers;
-            autoscaler(all.iter().find(|object| object.metadata.name.as_ref() == Some(&name)))
+            autoscaler(reconciled.applied.named(&name))
         } else {
             let name = names::scaled_object(name, half.prefill);
-            let all = &reconciled.applied.scaled_objects;
-            scaled_object(all.iter().find(|object| object.metadata.name.as_ref() == Some(&name)))
+            scaled_object(reconciled.applied.named(&name))
         };
         conditions.mark(type_, verdict);
     }

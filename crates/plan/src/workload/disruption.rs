@@ -13,9 +13,9 @@ use crate::{context::Context, draft::Draft};
 pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<(), String> {
     let has_several = half.spec.scaling.is_some() || half.spec.replicas.is_some_and(|replicas| replicas > 1);
     let name = half.deployment_name(context.name);
-    let deployments = &draft.children.deployments;
-    let deployment = deployments.iter().find(|planned| planned.metadata.name.as_deref() == Some(&*name));
-    let Some(spec) = deployment.and_then(|planned| planned.spec.as_ref()) else { return Ok(()) };
+    let Some(spec) = draft.children.deployment(&name).and_then(|planned| planned.spec.as_ref()) else {
+        return Ok(());
+    };
     if !context.snapshot.platform.disruption_budgets || !has_several {
         return Ok(());
     }

@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, anyhow, bail};
-use longboat_api::v1alpha2::{LLMInferenceService, WorkloadSpec};
+use longboat_api::{
+    foreign::scaledobject::ScaledObject,
+    v1alpha2::{LLMInferenceService, WorkloadSpec},
+};
 use longboat_engine_model::Parameters;
 use longboat_key::{Name, Namespace};
 use longboat_offline::scene::Scene;
@@ -121,8 +124,7 @@ pub(super) fn of_scene(
     let group = |labels, replicas| PoolSettings { labels, replicas, engine, accelerators: args.accelerators };
     let spec = &effective.spec;
     let children = &planned.plan.children;
-    let scaled = names::scaled_object(own, false);
-    let scaled = children.scaled_objects.iter().find(|object| object.metadata.name.as_ref() == Some(&scaled));
+    let scaled = children.named::<ScaledObject>(&names::scaled_object(own, false));
     let least = spec.workload.scaling.as_ref().and_then(|scaling| scaling.min_replicas).unwrap_or(1);
     let has_own_number = !args.replicas.is_empty() || args.sweep.is_some();
     let autoscaler = match (&args.autoscale, scaled) {
