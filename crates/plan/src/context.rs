@@ -103,6 +103,11 @@ impl<'a> Context<'a> {
             && (self.spec.runtime().is_none() || Engine::of_spec(self.spec).tls)
     }
 
+    /// The scheme of the URLs of pods.
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.tls() { "https" } else { "http" }
+    }
+
     /// The name clients ask for.
     pub(crate) fn model_name(&self) -> &'a str {
         self.spec.model.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(self.name.as_str())

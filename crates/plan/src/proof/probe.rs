@@ -125,7 +125,7 @@ pub(super) fn target(context: &Context, status: &LLMInferenceServiceStatus) -> O
             context.snapshot.services.get(context.namespace, Name(&names::workload_service(context.name)))?;
         let host =
             service.spec.as_ref()?.cluster_ip.as_deref().filter(|ip| !ip.is_empty() && *ip != "None")?;
-        let url = format!("{}://{}/v1/completions", scheme(context), authority(host, workload::PORT));
+        let url = format!("{}://{}/v1/completions", context.scheme(), authority(host, workload::PORT));
         return Some(Target { url, by_header: false });
     }
     let url = status.url.as_deref()?;
@@ -133,10 +133,6 @@ pub(super) fn target(context: &Context, status: &LLMInferenceServiceStatus) -> O
     let kind = named.and_then(|found| found.name.as_deref()).unwrap_or_default();
     let by_header = kind.ends_with("-model-routing");
     Some(Target { url: format!("{}/v1/completions", url.trim_end_matches('/')), by_header })
-}
-
-fn scheme(context: &Context) -> &'static str {
-    if context.tls() { "https" } else { "http" }
 }
 
 fn authority(host: &str, port: i32) -> String {
@@ -263,7 +259,7 @@ fn pod_addresses(reconciled: &StatusContext) -> (Vec<PodAddress>, usize) {
         found.push(PodAddress {
             name: pod.metadata.name.clone().unwrap_or_default(),
             role,
-            url: format!("{}://{}", scheme(context), authority(host, port)),
+            url: format!("{}://{}", context.scheme(), authority(host, port)),
         });
     }
     (found, left_out)

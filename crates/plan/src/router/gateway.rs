@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use longboat_api::foreign::{
-    gateway::{Gateway, Listener},
-    httproute::HTTPRoute,
-    reference::ParentReference,
+use longboat_api::{
+    foreign::{
+        gateway::{Gateway, Listener},
+        httproute::HTTPRoute,
+        reference::ParentReference,
+    },
+    v1alpha2::GatewayReference,
 };
 use longboat_key::{Key, Name, Namespace};
 
@@ -33,10 +36,19 @@ pub(super) fn namespace_of<'a>(
     parent.namespace.as_deref().or(route.metadata.namespace.as_deref()).map_or(default, Namespace)
 }
 
+/// The namespace and the name of a Gateway that the service names. The default is the namespace of the service.
+pub(super) fn of_reference<'a>(
+    context: &Context<'a>,
+    reference: &'a GatewayReference,
+) -> (Namespace<&'a str>, Name<&'a str>) {
+    let namespace = Some(reference.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+    (namespace.map_or(context.namespace, Namespace), Name(&reference.name))
+}
+
 /// Whether the data plane has applied the Gateway.
 pub(crate) fn is_programmed(gateway: &Gateway) -> bool {
-    let conditions = gateway.status.iter().flat_map(|status| &status.conditions);
-    conditions.into_iter().any(|condition| condition.type_ == "Programmed" && condition.status == "True")
+    let mut conditions = gateway.status.iter().flat_map(|status| &status.conditions);
+    conditions.any(|condition| condition.type_ == "Programmed" && condition.status == "True")
 }
 
 /// The URL scheme of a listener. Returns `None` for listeners that do not carry HTTP.

@@ -7,8 +7,8 @@ use longboat_api::{
     lora_routing::LoRaRoutingStrategy,
 };
 use longboat_compose::platform::ModelRouting;
-use longboat_key::{Name, Namespace};
 
+use super::gateway;
 use crate::{context::Context, peer::models_of_spec};
 
 const EXACT: &str = "Exact";
@@ -175,12 +175,8 @@ fn enabled(context: &Context) -> bool {
 /// Whether a Gateway that the service names opts out of routing by model name.
 fn opts_out(context: &Context) -> bool {
     context.spec.gateway_refs().iter().any(|reference| {
-        let namespace = if reference.namespace.is_empty() {
-            context.namespace
-        } else {
-            Namespace(reference.namespace.as_str())
-        };
-        let gateway = context.snapshot.gateways.get(namespace, Name(&reference.name));
+        let (namespace, name) = gateway::of_reference(context, reference);
+        let gateway = context.snapshot.gateways.get(namespace, name);
         let annotations = gateway.and_then(|gateway| gateway.metadata.annotations.as_ref());
         annotations.and_then(|all| all.get(MODEL_BASED_ROUTING)).is_some_and(|value| value == "false")
     })

@@ -7,7 +7,7 @@ use longboat_api::{
 };
 use longboat_key::{Name, Namespace};
 
-use super::route;
+use super::{gateway, route};
 use crate::{context::Context, problem::Problem};
 
 /// Fails with a sentence about each missing Gateway or route. Checks in this order: the Gateways that the service names, the
@@ -27,10 +27,7 @@ pub(crate) fn check(context: &Context) -> Result<(), Problem> {
 
     let missing: Vec<String> = gateway_refs
         .iter()
-        .map(|gateway| {
-            let namespace = Some(gateway.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-            (namespace.map_or(context.namespace, Namespace), Name(gateway.name.as_str()))
-        })
+        .map(|reference| gateway::of_reference(context, reference))
         .filter(|(namespace, name)| context.snapshot.gateways.get(*namespace, *name).is_none())
         .map(|(namespace, name)| format!("Gateway {namespace}/{name} does not exist"))
         .collect();

@@ -19,7 +19,12 @@ use longboat_api::{
 };
 use longboat_key::Name;
 
-use crate::{context::Context, names, workload::pod_spec::{MAIN, container}};
+use crate::{
+    context::Context,
+    names,
+    status::rollout::wanted_replicas,
+    workload::pod_spec::{MAIN, container},
+};
 
 /// Sets the replicas and the label of the picker's Deployment.
 pub(super) fn apply(context: &Context, service: String, live: Option<&Deployment>, picker: &mut Deployment) {
@@ -80,9 +85,8 @@ fn slice<'a>(context: &Context<'a>) -> Option<&'a EndpointSlice> {
 
 /// Whether pods of the Deployment pick, and go on to do so: the status is that of the present number of replicas.
 fn has_own_pods(picker: &Deployment) -> bool {
-    let wanted = picker.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
     picker.status.as_ref().is_some_and(|status| {
-        wanted > 0
+        wanted_replicas(picker) > 0
             && status.available_replicas.is_some_and(|available| available > 0)
             && status.observed_generation >= picker.metadata.generation
     })

@@ -47,7 +47,7 @@ pub(crate) fn is_wanted(context: &Context) -> bool {
 
 /// The URL at which the picker reaches the tokenizer.
 pub(super) fn url(context: &Context) -> String {
-    let scheme = if context.tls() { "https" } else { "http" };
+    let scheme = context.scheme();
     let service = names::tokenizer(context.name);
     format!("{scheme}://{service}.{}.svc.{}:{PORT}", context.namespace, context.snapshot.cluster_domain)
 }

@@ -22,7 +22,7 @@ pub(super) fn report(
 ) -> Result<(), String> {
     let context = &reconciled.context;
     if context.spec.route().is_none() {
-        let scheme = if context.tls() { "https" } else { "http" };
+        let scheme = context.scheme();
         let service = names::workload_service(context.name);
         let url =
             format!("{scheme}://{service}.{}.svc.{}", context.namespace, context.snapshot.cluster_domain);

@@ -25,7 +25,8 @@ pub(crate) fn of_half(
     Some((of_deployment(deployment), wanted_replicas(deployment)))
 }
 
-fn wanted_replicas(deployment: &Deployment) -> i32 {
+/// The replicas that a Deployment should have.
+pub(crate) fn wanted_replicas(deployment: &Deployment) -> i32 {
     deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
 }
 

@@ -20,7 +20,7 @@ pub(super) fn plan(context: &Context) -> Service {
     let mut object = context.child_metadata(names::workload_service(context.name), own_labels);
     object.annotations =
         Some(metadata::without_routing_marks(&workload.annotations)).filter(|all| !all.is_empty());
-    let protocol = if context.tls() { "https" } else { "http" };
+    let protocol = context.scheme();
     Service {
         metadata: object,
         spec: Some(ServiceSpec {

@@ -185,7 +185,7 @@ fn managed(downloads: &Downloads, folder: &str, attachment: &Attachment) -> Cont
         command,
         args: Some(downloads.args()),
         env: Some(env).filter(|env| !env.is_empty()),
-        resources: Some(resources(storage, Some(memory_limit))),
+        resources: Some(resources(storage, memory_limit)),
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         volume_mounts: Some(vec![VolumeMount {
             name: VOLUME.into(),
@@ -197,12 +197,11 @@ fn managed(downloads: &Downloads, folder: &str, attachment: &Attachment) -> Cont
 }
 
 /// The resources of a container that downloads.
-pub(super) fn resources(storage: &StorageInitializer, memory_limit: Option<&str>) -> ResourceRequirements {
+pub(super) fn resources(storage: &StorageInitializer, memory_limit: &str) -> ResourceRequirements {
     let quantities = |cpu: &str, memory: &str| -> BTreeMap<String, Quantity> {
         [("cpu".to_owned(), Quantity(cpu.to_owned())), ("memory".to_owned(), Quantity(memory.to_owned()))]
             .into()
     };
-    let memory_limit = memory_limit.unwrap_or(&storage.memory_limit);
     ResourceRequirements {
         limits: Some(quantities(&storage.cpu_limit, memory_limit)),
         requests: Some(quantities(&storage.cpu_request, &storage.memory_request)),

@@ -72,6 +72,7 @@ pub(crate) fn attach(
     if context.tls() {
         args.push("--engine-tls".to_owned());
     }
+    let storage = &attachment.platform.storage;
     let ready = HTTPGetAction {
         path: Some(READY_PATH.into()),
         port: IntOrString::Int(LOADER_PORT.into()),
@@ -92,7 +93,7 @@ pub(crate) fn attach(
             protocol: Some("TCP".into()),
             ..ContainerPort::default()
         }]),
-        resources: Some(resources(&attachment.platform.storage, None)),
+        resources: Some(resources(storage, &storage.memory_limit)),
         // A sidecar: it starts before the engine, and ends after it.
         restart_policy: Some("Always".into()),
         // A new pod gets traffic when its engine has the adapters, or it is known why not.
