@@ -10,6 +10,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use longboat_scheduler::{
+    ScheduleError,
     flow::{self, Arrival, Detector, Eviction, Lease, Reading, Ticket},
     millis,
 };
@@ -21,7 +22,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    answer::{Code, Refusal},
+    answer::{Code, Refusal, drop_reason},
     core::Core,
     gate::{EnqueueError, Gate, Next},
     saturation,
@@ -92,10 +93,10 @@ impl InFlight {
     /// Ready when the request must end to make room.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(evicted) = &mut self.evicted else { return Poll::Pending };
-        let said = std::task::ready!(Pin::new(evicted).poll(context));
+        let message = std::task::ready!(Pin::new(evicted).poll(context));
         self.evicted = None;
         // An error means that the sender was dropped: this request is not evictable.
-        if said.is_ok() { Poll::Ready(()) } else { Poll::Pending }
+        if message.is_ok() { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
@@ -127,8 +128,7 @@ impl Admission {
     pub(crate) fn admit(&self, core: &Core, arrival: Arrival<'_>) -> Result<AdmissionResult, Refusal> {
         if !self.settings.enabled {
             if arrival.priority < 0 && self.saturation(core) >= 1.0 {
-                let message = "system saturated, sheddable request dropped";
-                return Err(Refusal::dropped(Code::ResourceExhausted, SATURATED, message));
+                return Err(ScheduleError::NotAdmitted.into());
             }
             return Ok(AdmissionResult::Now(self.gate.pass()));
         }
@@ -136,13 +136,16 @@ impl Admission {
         let pushed = self.gate.push(arrival, sender, core.now_ms());
         let ticket = pushed.map_err(|refused| match refused {
             EnqueueError::Closed => shutting_down(),
-            EnqueueError::Full => {
-                dropped(core, SATURATED, format!("request rejected from queue: {}", flow::QueueFull))
-            }
+            EnqueueError::Full => dropped(
+                core,
+                drop_reason::SATURATED,
+                format!("request rejected from queue: {}", flow::QueueFull),
+            ),
         })?;
         let mut queued = QueuePlace { gate: Arc::clone(&self.gate), ticket, verdict };
         // If the pool has room, the request goes on at once and does not wait for the dispatcher.
         self.turn(core);
+        // The verdict may also come from the dispatcher, or from another request that took its turn meanwhile.
         if let Ok(verdict) = queued.verdict.try_recv() {
             return verdict.map(AdmissionResult::Now);
         }
@@ -172,18 +175,18 @@ impl Admission {
             let has_endpoints = !core.pool.members().is_empty();
             let Some(sender) = self.gate.expired(core.now_ms(), has_endpoints) else { break };
             let message = "request timed out in queue: request evicted from queue: request TTL expired";
-            let _ = sender.send(Err(dropped(core, "rejected-ttl-expired", message)));
+            let _ = sender.send(Err(dropped(core, drop_reason::TTL_EXPIRED, message)));
         }
         loop {
             let started = Instant::now();
             let next = self.gate.next(|| self.saturation(core), core.now_ms());
             let (sender, permit) = match next {
-                Next::Nobody => return,
-                Next::NoRoom => {
+                Next::Empty => return,
+                Next::Saturated => {
                     core.metrics.flow.cycle(started.elapsed());
                     return self.evict(core);
                 }
-                Next::Goes(sender, permit) => (sender, permit),
+                Next::Admitted(sender, permit) => (sender, permit),
             };
             core.metrics.flow.cycle(started.elapsed());
             // If the client is gone, the send fails and drops the permit.
@@ -284,16 +287,15 @@ impl Admission {
     }
 }
 
-const SATURATED: &str = "rejected-saturated";
-
 /// The refusal of a dropped request. A pool without endpoints has its own status and reason.
 fn dropped(core: &Core, reason: &'static str, message: impl Into<String>) -> Refusal {
     if core.pool.members().is_empty() {
-        return Refusal::dropped(Code::ServiceUnavailable, "rejected-no-endpoints", message);
+        return Refusal::dropped(Code::ServiceUnavailable, drop_reason::NO_ENDPOINTS, message);
     }
     Refusal::dropped(Code::ResourceExhausted, reason, message)
 }
 
 fn shutting_down() -> Refusal {
-    Refusal::dropped(Code::ServiceUnavailable, "rejected-shutting-down", "the endpoint picker shuts down")
+    let message = "the endpoint picker shuts down";
+    Refusal::dropped(Code::ServiceUnavailable, drop_reason::SHUTTING_DOWN, message)
 }

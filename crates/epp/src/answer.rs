@@ -17,11 +17,21 @@ pub(crate) struct Refusal {
     dropped: Option<&'static str>,
 }
 
-/// The drop reason of evicted requests.
-const EVICTED: &str = "evicted";
-
-/// The drop reason if no endpoint can decode.
-const NO_DECODE_ENDPOINTS: &str = "rejected-no-decode-endpoints";
+/// Why a request was dropped, as the response header says it.
+pub(crate) mod drop_reason {
+    /// The pool, or the queue, is full.
+    pub(crate) const SATURATED: &str = "rejected-saturated";
+    /// The pool has no endpoints.
+    pub(crate) const NO_ENDPOINTS: &str = "rejected-no-endpoints";
+    /// No endpoint can decode.
+    pub(crate) const NO_DECODE_ENDPOINTS: &str = "rejected-no-decode-endpoints";
+    /// The request waited too long.
+    pub(crate) const TTL_EXPIRED: &str = "rejected-ttl-expired";
+    /// The picker shuts down.
+    pub(crate) const SHUTTING_DOWN: &str = "rejected-shutting-down";
+    /// The request was evicted to make room.
+    pub(crate) const EVICTED: &str = "evicted";
+}
 
 /// The reference's error codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +85,7 @@ impl Refusal {
 
     /// The refusal of a request in flight that was evicted to make room.
     pub(crate) fn evicted() -> Self {
-        Self::dropped(Code::ResourceExhausted, EVICTED, "request evicted by flow control")
+        Self::dropped(Code::ResourceExhausted, drop_reason::EVICTED, "request evicted by flow control")
     }
 
     /// The refusal when there is no memory for another body. Bodies are held only briefly, so the client may retry soon.
@@ -87,7 +97,7 @@ impl Refusal {
     /// The response that the proxy sends to the client. The proxy's access log shows the message only through the body, because
     /// the reference sets no details.
     pub(crate) fn action(&self) -> Action {
-        let body = if self.dropped == Some(EVICTED) {
+        let body = if self.dropped == Some(drop_reason::EVICTED) {
             self.message.clone()
         } else {
             format!("inference error: {} - {}", self.code.name(), self.message)
@@ -115,11 +125,12 @@ impl From<ScheduleError> for Refusal {
     fn from(error: ScheduleError) -> Self {
         let code = match error {
             ScheduleError::NotAdmitted | ScheduleError::TooSlow => {
-                return Self::dropped(Code::ResourceExhausted, "rejected-saturated", error.to_string());
+                return Self::dropped(Code::ResourceExhausted, drop_reason::SATURATED, error.to_string());
             }
             // The pool has prefill pods only: there is no load that the client could reduce.
             ScheduleError::NoDecodeWorkers => {
-                return Self::dropped(Code::ServiceUnavailable, NO_DECODE_ENDPOINTS, error.to_string());
+                let reason = drop_reason::NO_DECODE_ENDPOINTS;
+                return Self::dropped(Code::ServiceUnavailable, reason, error.to_string());
             }
             ScheduleError::NoCandidates => Code::ServiceUnavailable,
             ScheduleError::Profile(_) | ScheduleError::NoProfile(_) => Code::ResourceExhausted,

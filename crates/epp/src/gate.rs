@@ -32,11 +32,11 @@ pub(crate) enum EnqueueError {
 #[derive(Debug)]
 pub(crate) enum Next<T> {
     /// No request waits.
-    Nobody,
+    Empty,
     /// The pool has no room for the waiting requests.
-    NoRoom,
+    Saturated,
     /// This request is admitted.
-    Goes(T, Permit),
+    Admitted(T, Permit),
 }
 
 impl Permit {
@@ -86,11 +86,11 @@ impl<T> Gate<T> {
     pub(crate) fn next(&self, saturation: impl FnOnce() -> f64, now: u64) -> Next<T> {
         let mut queue = self.queue.lock();
         if queue.is_empty() {
-            return Next::Nobody;
+            return Next::Empty;
         }
         match queue.pop(saturation(), now) {
-            Some(item) => Next::Goes(item, Permit::new(&self.admitted)),
-            None => Next::NoRoom,
+            Some(item) => Next::Admitted(item, Permit::new(&self.admitted)),
+            None => Next::Saturated,
         }
     }
 

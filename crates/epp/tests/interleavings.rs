@@ -70,7 +70,7 @@ impl Pool {
             let used = *in_flight + self.gate.admitted();
             if used >= 1 { 1.0 } else { 0.0 }
         };
-        while let Next::Goes(request, permit) = self.gate.next(saturation, 0) {
+        while let Next::Admitted(request, permit) = self.gate.next(saturation, 0) {
             let before = self.permits[request].lock().replace(permit);
             assert!(before.is_none(), "request {request} goes on once");
         }

@@ -20,7 +20,7 @@ use super::{
 };
 use longboat_scheduler::flow::Reading;
 
-use crate::answer::Refusal;
+use crate::answer::{Refusal, drop_reason};
 
 labels! {
     struct WaitingLabels {
@@ -138,8 +138,8 @@ impl WaitingGuard {
     /// Records that the queue refused the request.
     pub(crate) fn rejected(mut self, refusal: &Refusal) {
         self.outcome = match refusal.reason() {
-            Some("rejected-saturated") => "RejectedCapacity",
-            Some("rejected-no-endpoints") => "RejectedNoEndpoints",
+            Some(drop_reason::SATURATED) => "RejectedCapacity",
+            Some(drop_reason::NO_ENDPOINTS) => "RejectedNoEndpoints",
             _ => "RejectedOther",
         };
         self.enqueued(self.outcome);
@@ -148,8 +148,8 @@ impl WaitingGuard {
     /// Records that the request was removed from the queue.
     pub(crate) fn evicted(mut self, refusal: &Refusal) {
         self.outcome = match refusal.reason() {
-            Some("rejected-ttl-expired") => "EvictedTTL",
-            Some("rejected-no-endpoints") => "EvictedNoEndpoints",
+            Some(drop_reason::TTL_EXPIRED) => "EvictedTTL",
+            Some(drop_reason::NO_ENDPOINTS) => "EvictedNoEndpoints",
             _ => "EvictedOther",
         };
     }
