@@ -358,16 +358,21 @@ impl Args {
         })
     }
 
-    /// The number of decisions to keep. On a loopback address, which only the local user reaches, the default is above 0.
+    /// The number of decisions to keep.
     pub(crate) fn kept_decisions(&self) -> Result<usize, ArgsError> {
-        let local = self.address()?.is_some_and(|ip| ip.is_loopback());
-        Ok(self.decisions.unwrap_or(if local { 256 } else { 0 }).into())
+        let usual = self.address()?.map_or(0, default_decisions);
+        Ok(self.decisions.unwrap_or(usual).into())
     }
 
     /// The folder of the serving certificate.
     pub(crate) fn certificate_folder(&self) -> Option<PathBuf> {
         (!self.cert_path.is_empty()).then(|| PathBuf::from(&self.cert_path))
     }
+}
+
+/// The number of decisions to keep where no flag says it. Only the local user reaches a loopback address.
+pub(crate) fn default_decisions(address: IpAddr) -> u16 {
+    if address.is_loopback() { 256 } else { 0 }
 }
 
 /// Returns why no picker starts with these arguments, wherever it runs. `None` if that depends on its pod.

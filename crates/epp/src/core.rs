@@ -10,7 +10,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use longboat_accept::Budget;
-use longboat_scheduler::{Scheduler, Snapshot, State, config::Parser, flow, millis};
+use longboat_scheduler::{Scheduler, Slot, Snapshot, State, config::Parser, flow, millis};
 use parking_lot::RwLock;
 use tokio::time::Instant;
 
@@ -115,12 +115,6 @@ impl Core {
         }
     }
 
-    /// Sets the source of the tokens of prompts.
-    pub(crate) fn with_tokens(mut self, source: Option<Arc<dyn TokenSource>>) -> Self {
-        self.tokens = source;
-        self
-    }
-
     /// Returns the refusal of a request for which there is no memory, and counts it.
     pub(crate) fn full(&self) -> Refusal {
         self.full.fetch_add(1, Ordering::Relaxed);
@@ -151,13 +145,14 @@ impl Core {
         self.forget(&freed);
     }
 
-    fn forget(&self, freed: &[longboat_scheduler::Slot]) {
+    fn forget(&self, freed: &[Slot]) {
         if !freed.is_empty() {
             // The blocks that engines have reported take longest, and need no lock of the whole state.
             let holdings = self.state.read().holdings();
-            for (holdings, slot) in holdings.iter().flat_map(|all| freed.iter().map(move |slot| (all, *slot)))
-            {
-                holdings.forget(slot);
+            for holdings in holdings {
+                for slot in freed {
+                    holdings.forget(*slot);
+                }
             }
             let mut state = self.state.write();
             for slot in freed {

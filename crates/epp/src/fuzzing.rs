@@ -89,9 +89,8 @@ pub fn body(bytes: &[u8]) {
         "responses",
         "conversations",
         "messages",
-        "generate",
+        "inference/v1/generate",
     ] {
-        let path = if path == "generate" { "inference/v1/generate" } else { path };
         let Some(api) = Api::of(path, &[Parser::OpenAi, Parser::Anthropic, Parser::VllmHttp]) else {
             continue;
         };

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     core::Core,
     decisions::{Decisions, Query},
-    readers::Readers,
+    readers::{Readers, may_read},
 };
 
 /// The most connections at once.
@@ -118,17 +118,17 @@ pub(crate) async fn page<B: Sync>(
         ("/metrics" | "/debug/plugins/state", [core]) => (path, Some(*core)),
         _ => return plain(StatusCode::NOT_FOUND, "not found"),
     };
-    let headers = request.headers();
-    let allowed = match readers {
-        None => Ok(()),
-        Some(readers) => readers.may_read(headers).await,
-    };
-    match (allowed, core) {
-        (Err(status), _) => plain(status, status.canonical_reason().unwrap_or_default()),
+    match (may_read(readers, request.headers()).await, core) {
+        (Err(status), _) => refused(status),
         (Ok(()), None) => decisions(cores, request.uri().query()),
         (Ok(()), Some(core)) if path == "/metrics" => open_metrics(metrics_page(core)),
         (Ok(()), Some(core)) => plugins(core),
     }
+}
+
+/// The response to a client that may not read a page.
+pub(crate) fn refused(status: StatusCode) -> Response<Full<Bytes>> {
+    plain(status, status.canonical_reason().unwrap_or_default())
 }
 
 /// A page of metrics.

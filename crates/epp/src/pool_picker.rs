@@ -85,9 +85,8 @@ impl PoolPicker {
         };
         let tokenizer = scheduler.tokenizer().cloned();
         let tokenizer = tokenizer.map(|settings| Renderer::new(settings, args.namespace())).transpose()?;
-        let asks = tokenizer.is_some();
-        let mut core = Core::new(scheduler, settings, &args.pool_name)
-            .with_tokens(tokenizer.map(|tokenizer| Arc::new(tokenizer) as Arc<dyn TokenSource>));
+        let mut core = Core::new(scheduler, settings, &args.pool_name);
+        core.tokens = tokenizer.map(|tokenizer| Arc::new(tokenizer) as Arc<dyn TokenSource>);
         core.decisions = Decisions::new(decisions);
         if let Some(path) = &args.write_trace {
             let path = request_trace::file_of(path.clone(), args.namespace(), &args.pool_name);
@@ -101,7 +100,7 @@ impl PoolPicker {
             let servers = LatencyServers::read(|name| std::env::var(name).ok())?;
             core.predictor = Some(Predictor::new(servers, args.namespace(), core.metrics.latency.clone()));
         }
-        if !core.state.read().holdings().is_empty() && !asks {
+        if !core.state.read().holdings().is_empty() && core.tokens.is_none() {
             tracing::warn!(
                 "No token-producer has a tokenizer address (vllm.url), so the precise prefix cache works \
                  only for prompts of token IDs."
@@ -209,9 +208,10 @@ impl PoolPicker {
                     tasks.spawn(lease::run(candidate, shutdown.child_token()));
                 }
                 let scope = Scope { namespace: args.namespace().to_owned(), pool: args.pool_name.clone() };
-                let (of_rewrites, watched) = (scope.clone(), Arc::clone(core));
-                tasks.spawn(objectives::follow(client.clone(), scope, Arc::clone(core), stop.clone()));
-                tasks.spawn(rewrites::follow(client.clone(), of_rewrites, watched, stop.clone()));
+                let follow =
+                    objectives::follow(client.clone(), scope.clone(), Arc::clone(core), stop.clone());
+                tasks.spawn(follow);
+                tasks.spawn(rewrites::follow(client.clone(), scope, Arc::clone(core), stop.clone()));
                 tasks.spawn(kubernetes::follow(
                     client,
                     args.namespace().to_owned(),

@@ -19,6 +19,17 @@ pub(crate) struct Readers {
     own: OnceCell<String>,
 }
 
+/// Whether the sender of these headers may read pages. Without a check, everybody may.
+///
+/// # Errors
+/// The status of the response.
+pub(crate) async fn may_read(readers: Option<&Readers>, headers: &HeaderMap) -> Result<(), StatusCode> {
+    match readers {
+        Some(readers) => readers.may_read(headers).await,
+        None => Ok(()),
+    }
+}
+
 // === impl Readers ===
 
 impl Readers {

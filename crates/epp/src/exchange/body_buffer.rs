@@ -8,14 +8,14 @@ use longboat_accept::{Budget, MemoryReservation};
 use crate::buffer_pool;
 
 /// A client may announce any length. Memory is reserved for at most this many times the bytes that have arrived.
-const TRUST: usize = 8;
+const MAX_EXPECTED: usize = 8;
 
 /// The part of a body that has arrived.
 #[derive(Debug, Default)]
 pub(super) struct Body {
     /// The length that the client announced.
     announced: usize,
-    came: Content,
+    content: Content,
 }
 
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ enum Content {
 impl Body {
     /// Creates the body of a request that announces this length. 0 means that no length is announced.
     pub(super) fn new(announced: usize) -> Self {
-        Self { announced, came: Content::Nothing }
+        Self { announced, content: Content::Nothing }
     }
 
     /// Adds the next chunk and counts its memory. Returns `None` if there is no memory for it.
@@ -39,7 +39,7 @@ impl Body {
         if chunk.is_empty() {
             return Some(());
         }
-        self.came = match mem::take(&mut self.came) {
+        self.content = match mem::take(&mut self.content) {
             Content::Nothing => Content::One(budget.keep(chunk)?),
             Content::One(first) => {
                 let (mut bytes, held) = self.room(first.len() + chunk.len(), 0, budget)?;
@@ -69,8 +69,8 @@ impl Body {
         before: usize,
         budget: &Arc<Budget>,
     ) -> Option<(Vec<u8>, MemoryReservation)> {
-        let coming = self.announced.min(needed.saturating_mul(TRUST));
-        let wanted = if coming >= needed { coming } else { needed.max(before.saturating_mul(2)) };
+        let expected = self.announced.min(needed.saturating_mul(MAX_EXPECTED));
+        let wanted = if expected >= needed { expected } else { needed.max(before.saturating_mul(2)) };
         // If the memory for the expected bytes is not available, this allocates only the needed bytes.
         let (size, held) = match budget.hold(wanted) {
             Some(held) => (wanted, held),
@@ -81,7 +81,7 @@ impl Body {
 
     /// Returns the whole body. Its memory counts until the last part is dropped.
     pub(super) fn whole(self) -> Bytes {
-        match self.came {
+        match self.content {
             Content::Nothing => Bytes::new(),
             Content::One(chunk) => chunk,
             Content::More(bytes, held) => Bytes::from_owner(BodyBuffer { bytes, _held: held }),

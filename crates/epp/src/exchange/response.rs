@@ -154,8 +154,7 @@ impl Exchange {
     /// Reports a complete response to the latency predictor. A response that was cut off is not reported.
     fn learn(&self, measurement: LatencyMeasurement, routed: &RoutedRequest) {
         let Some(settings) = self.core.scheduler.latency() else { return };
-        let members = self.core.pool.members();
-        let member = members.iter().find(|member| member.endpoint.slot == routed.slot);
+        let member = self.core.pool.member(routed.slot);
         let now = member.map(|member| member.snapshot(Instant::now(), None).metrics);
         let metrics = &self.core.metrics.latency;
         measurement.complete(settings, (metrics, &routed.labels), routed.usage.usage(), now.as_deref());
@@ -183,9 +182,7 @@ impl Exchange {
             record.ended(&end);
         }
         if let Some(entry) = routed.trace.take() {
-            let members = self.core.pool.members();
-            let member = members.iter().find(|member| member.endpoint.slot == routed.slot);
-            entry.ended(usage.as_ref(), member.map(AsRef::as_ref));
+            entry.ended(usage.as_ref(), self.core.pool.member(routed.slot).as_deref());
         }
         if let Some(request) = &routed.in_flight {
             self.core.admission.ended(&self.core, request);

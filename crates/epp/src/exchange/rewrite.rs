@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use bytes::Bytes;
+use memchr::memmem;
 
 use crate::body::ParsedBody;
 
@@ -38,7 +39,7 @@ fn json(name: &str) -> String {
 fn replace(body: &[u8], (from, to): &(Vec<u8>, Vec<u8>)) -> Option<Bytes> {
     let mut changed: Option<Vec<u8>> = None;
     let mut rest = body;
-    while let Some(at) = rest.windows(from.len()).position(|window| window == from) {
+    while let Some(at) = memmem::find(rest, from) {
         let changed = changed.get_or_insert_with(|| Vec::with_capacity(body.len() + to.len()));
         changed.extend_from_slice(&rest[..at]);
         changed.extend_from_slice(to);

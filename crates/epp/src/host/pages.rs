@@ -11,7 +11,7 @@ use super::local::LocalPickers;
 use crate::{
     core::Core,
     monitoring::{DECISIONS, page, plain},
-    readers::Readers,
+    readers::{Readers, may_read},
 };
 
 /// The pages of pickers of several pools, for those who may read them: `/debug/decisions` has the decisions for all pools, and
@@ -37,10 +37,7 @@ impl Pages {
     ///
     /// The status of the response.
     pub(crate) async fn may_read(&self, headers: &HeaderMap) -> Result<(), StatusCode> {
-        match &self.0 {
-            Some(readers) => readers.may_read(headers).await,
-            None => Ok(()),
-        }
+        may_read(self.0.as_ref(), headers).await
     }
 
     /// Returns a page of pickers, or `None` if the request is for another page.

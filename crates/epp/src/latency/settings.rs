@@ -32,7 +32,7 @@ const MAX_BATCH_ROWS: usize = 10_000;
 /// The limit of `max_samples`. More would need too much memory and time.
 const MAX_SAMPLES: usize = 100_000;
 /// The limit of all times, in seconds.
-const MAX_TIME_SECONDS: u64 = 3600;
+const MAX_TIME_SECONDS: usize = 3600;
 
 impl LatencyServers {
     /// Reads the settings from variables.
@@ -55,10 +55,8 @@ impl LatencyServers {
                 number.ok_or_else(|| wrong(name, &value, format!("expected a number from {least} to {most}")))
             }
         };
-        let seconds = |name: &'static str, usual: u64| {
-            let most = usize::try_from(MAX_TIME_SECONDS).unwrap_or(usize::MAX);
-            let usual = usize::try_from(usual).unwrap_or(usize::MAX);
-            number(name, usual, 1, most).map(|count| Duration::from_secs(count as u64))
+        let seconds = |name: &'static str, usual: usize| {
+            number(name, usual, 1, MAX_TIME_SECONDS).map(|count| Duration::from_secs(count as u64))
         };
         let max_rows = number("LATENCY_MAX_COALESCED_ROWS", 0, 0, MAX_BATCH_ROWS)?;
         Ok(Self {

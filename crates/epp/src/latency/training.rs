@@ -20,8 +20,8 @@ const MAX_ANSWER_BYTES: usize = 1 << 16;
 /// Measurements that wait to be sent.
 #[derive(Debug)]
 pub(super) struct TrainingBuffer {
-    most: usize,
-    kept: Mutex<Reservoir>,
+    max_samples: usize,
+    reservoir: Mutex<Reservoir>,
 }
 
 #[derive(Debug, Default)]
@@ -32,26 +32,26 @@ struct Reservoir {
 }
 
 impl TrainingBuffer {
-    pub(super) fn new(most: usize) -> Self {
-        Self { most, kept: Mutex::default() }
+    pub(super) fn new(max_samples: usize) -> Self {
+        Self { max_samples, reservoir: Mutex::default() }
     }
 
     /// Keeps a measurement. If there are more than one call may send, each is kept with the same probability.
     pub(super) fn add(&self, sample: TrainingSample) {
-        let mut kept = self.kept.lock();
-        kept.seen += 1;
-        if kept.samples.len() < self.most {
-            kept.samples.push(sample);
+        let mut reservoir = self.reservoir.lock();
+        reservoir.seen += 1;
+        if reservoir.samples.len() < self.max_samples {
+            reservoir.samples.push(sample);
             return;
         }
-        let place = rand::rng().random_range(0..kept.seen);
-        if let Some(other) = kept.samples.get_mut(place) {
+        let place = rand::rng().random_range(0..reservoir.seen);
+        if let Some(other) = reservoir.samples.get_mut(place) {
             *other = sample;
         }
     }
 
     fn take(&self) -> Vec<TrainingSample> {
-        std::mem::take(&mut *self.kept.lock()).samples
+        std::mem::take(&mut *self.reservoir.lock()).samples
     }
 }
 

@@ -134,8 +134,8 @@ impl LatencyMetrics {
             let late = actual > wanted;
             self.set(plugin, labels, names[2], if late { 1.0 } else { 0.0 });
             if late {
-                self.violations.get_or_create(&typed(plugin, labels, names[0])).inc();
-                self.former_violations.get_or_create(&formerly(labels, names[0])).inc();
+                self.violations.get_or_create(&type_labels(plugin, labels, names[0])).inc();
+                self.former_violations.get_or_create(&former_labels(labels, names[0])).inc();
             }
         }
     }
@@ -143,18 +143,18 @@ impl LatencyMetrics {
     fn observe(&self, times: &Times, plugin: &str, labels: &RequestLabels, name: &'static str, seconds: f64) {
         times.former.get_or_create(&labels.models).observe(seconds);
         if let Some(present) = &times.present {
-            present.get_or_create(&of_plugin(plugin, labels)).observe(seconds);
+            present.get_or_create(&plugin_labels(plugin, labels)).observe(seconds);
         }
         self.set(plugin, labels, name, seconds);
     }
 
     fn set(&self, plugin: &str, labels: &RequestLabels, name: &'static str, value: f64) {
-        self.last.get_or_create(&typed(plugin, labels, name)).set(value);
-        self.former_last.get_or_create(&formerly(labels, name)).set(value);
+        self.last.get_or_create(&type_labels(plugin, labels, name)).set(value);
+        self.former_last.get_or_create(&former_labels(labels, name)).set(value);
     }
 }
 
-fn of_plugin(plugin: &str, labels: &RequestLabels) -> PluginLabels {
+fn plugin_labels(plugin: &str, labels: &RequestLabels) -> PluginLabels {
     PluginLabels {
         plugin_name: plugin.to_owned(),
         plugin_type: LATENCY_PRODUCER,
@@ -162,10 +162,10 @@ fn of_plugin(plugin: &str, labels: &RequestLabels) -> PluginLabels {
     }
 }
 
-fn typed(plugin: &str, labels: &RequestLabels, name: &'static str) -> PluginTypeLabels {
-    PluginTypeLabels { plugin: of_plugin(plugin, labels), r#type: name }
+fn type_labels(plugin: &str, labels: &RequestLabels, name: &'static str) -> PluginTypeLabels {
+    PluginTypeLabels { plugin: plugin_labels(plugin, labels), r#type: name }
 }
 
-fn formerly(labels: &RequestLabels, name: &'static str) -> ModelTypeLabels {
+fn former_labels(labels: &RequestLabels, name: &'static str) -> ModelTypeLabels {
     ModelTypeLabels { models: labels.models.clone(), r#type: name }
 }

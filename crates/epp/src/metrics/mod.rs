@@ -249,13 +249,13 @@ impl PickerMetrics {
         series.info.get_or_create(&InfoLabels { commit: "", build_ref: env!("CARGO_PKG_VERSION") }).set(1);
         let [durations, request_bytes, response_bytes, input_tokens, output_tokens, cached_tokens, per_token] =
             RENAMED.map(|(name, former, help, buckets)| {
-                let twin = RenamedHistogram {
+                let histogram = RenamedHistogram {
                     present: Family::new_with_constructor(Buckets(buckets)),
                     former: Family::new_with_constructor(Buckets(buckets)),
                 };
-                r.register(format!("llm_d_epp_{name}"), help, twin.present.clone());
-                r.register(format!("inference_objective_{former}"), help, twin.former.clone());
-                twin
+                r.register(format!("llm_d_epp_{name}"), help, histogram.present.clone());
+                r.register(format!("inference_objective_{former}"), help, histogram.former.clone());
+                histogram
             });
         let kv_cache = scheduler.knows_blocks().then(|| {
             let events = KvEventMetrics::register(r);

@@ -93,6 +93,11 @@ impl Pool {
         self.members.load_full()
     }
 
+    /// The member with this slot, unless it has left.
+    pub(crate) fn member(&self, slot: Slot) -> Option<Arc<Member>> {
+        self.members.load().iter().find(|member| member.endpoint.slot == slot).cloned()
+    }
+
     /// Returns a receiver that is notified when the members change.
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()

@@ -91,7 +91,7 @@ pub(crate) struct TraceEntry {
     was_newline: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct SharedBuffer {
     held: Mutex<TraceBuffer>,
     /// Lines can be written, or the trace is closed.
@@ -99,7 +99,7 @@ struct SharedBuffer {
     hasher: RandomState,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct TraceBuffer {
     /// The number of the first of `entries`.
     first: u64,
@@ -127,20 +127,7 @@ enum Entry {
 impl RequestTrace {
     /// Starts to write to this file.
     pub(crate) fn start(file: TraceFile) -> std::io::Result<Self> {
-        let held = TraceBuffer {
-            first: 0,
-            entries: VecDeque::new(),
-            ready: Vec::new(),
-            blocks: 0,
-            text_block_tokens: None,
-            left_out: 0,
-            is_closed: false,
-        };
-        let shared = Arc::new(SharedBuffer {
-            held: Mutex::new(held),
-            changed: Condvar::new(),
-            hasher: RandomState::new(),
-        });
+        let shared = Arc::<SharedBuffer>::default();
         let writer = Arc::clone(&shared);
         let thread =
             std::thread::Builder::new().name("trace".to_owned()).spawn(move || writer.write(file))?;
@@ -150,16 +137,15 @@ impl RequestTrace {
     /// Adds a request. `None` if there is no room, or if the trace is closed.
     pub(crate) fn arrived(&self, arrival: &Arrival<'_>) -> Option<TraceEntry> {
         let shared = &self.shared;
-        let hash_ids = shared.blocks(arrival.prompts);
         let bytes = arrival.prompts.iter().map(|prompt| prompt.bytes.len() + prompt.cut).sum::<usize>();
         let model = arrival.model[..arrival.model.floor_char_boundary(MAX_NAME_BYTES)].to_owned();
-        let line = |at| TraceLine {
-            at,
+        let mut line = TraceLine {
+            at: Instant::now(),
             model: String::new(),
             is_adapter: false,
             priority: arrival.priority,
             session: arrival.session.map(|session| shared.hasher.hash_one(session) & NUMBER_BITS),
-            hash_ids: Vec::new(),
+            hash_ids: shared.blocks(arrival.prompts),
             block_tokens: BLOCK_TOKENS,
             prompt_tokens: bytes.div_ceil(4) as u64,
             output_tokens: 0,
@@ -174,14 +160,15 @@ impl RequestTrace {
             held.leave_out(0);
             held.advance();
         }
-        if held.blocks + hash_ids.len() > MAX_HELD_BLOCKS || held.ready.len() >= MAX_HELD_REQUESTS {
+        if held.blocks + line.hash_ids.len() > MAX_HELD_BLOCKS || held.ready.len() >= MAX_HELD_REQUESTS {
             held.left_out += 1;
             return None;
         }
         let number = held.first + held.entries.len() as u64;
-        held.blocks += hash_ids.len();
+        held.blocks += line.hash_ids.len();
         // The time is taken under the lock, so that the entries are sorted.
-        held.entries.push_back(Entry::Open(TraceLine { hash_ids, ..line(Instant::now()) }));
+        line.at = Instant::now();
+        held.entries.push_back(Entry::Open(line));
         drop(held);
         Some(TraceEntry { shared: Arc::clone(shared), number, model, events: 0, was_newline: false })
     }

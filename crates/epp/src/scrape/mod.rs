@@ -137,8 +137,9 @@ impl Scraper {
                             tracing::debug!(endpoint, "Metrics did not arrive in time.");
                         }
                     }
-                    failures = (failures + 1).min(10);
-                    tokio::time::sleep(MAX_BACKOFF.min(self.interval * (1 << failures.min(4)) / 2)).await;
+                    // The wait grows from one interval to eight.
+                    failures = (failures + 1).min(4);
+                    tokio::time::sleep(MAX_BACKOFF.min(self.interval * (1 << failures) / 2)).await;
                 }
             }
             // Also an endpoint that was late is read again with its group.

@@ -7,6 +7,8 @@ use longboat_key::Namespace;
 use longboat_quantity::duration;
 use longboat_scheduler::quantity;
 
+use crate::args::default_decisions;
+
 /// The labels of the replicas' pods, as `longboat install` writes them.
 const REPLICAS: &str = "app.kubernetes.io/component=picker,app.kubernetes.io/managed-by=longboat";
 
@@ -78,7 +80,7 @@ impl SharedArgs {
     }
 
     pub(super) fn decisions(&self) -> u16 {
-        self.decisions.unwrap_or(if self.pod_ip.is_loopback() { 256 } else { 0 })
+        self.decisions.unwrap_or_else(|| default_decisions(self.pod_ip))
     }
 }
 

@@ -10,12 +10,6 @@ use crate::{
     needs_pod,
 };
 
-/// The most memory for requests of one pool, and the longest request. Flags of its picker may ask for less.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct PoolLimit {
-    pub(super) bytes: usize,
-}
-
 /// A Deployment whose mark says that its picker is to be shared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MarkedDeployment {
@@ -50,8 +44,9 @@ pub(super) struct PortOptions {
 // === impl MarkedDeployment ===
 
 impl MarkedDeployment {
+    /// `max_bytes` is the most memory for the requests of the pool, and so the longest request; flags of the picker may ask for less.
     /// `decisions` is how many decisions are kept where the flags say nothing.
-    pub(super) fn of(deployment: &Deployment, limit: PoolLimit, decisions: u16) -> Option<Self> {
+    pub(super) fn of(deployment: &Deployment, max_bytes: usize, decisions: u16) -> Option<Self> {
         let metadata = &deployment.metadata;
         let service = metadata.annotations.as_ref()?.get(SERVICE)?.clone();
         let available = deployment.status.as_ref().and_then(|status| status.available_replicas);
@@ -65,7 +60,7 @@ impl MarkedDeployment {
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect(),
             has_pods: available.is_some_and(|available| available > 0),
-            picker: picker(deployment, limit, decisions),
+            picker: picker(deployment, max_bytes, decisions),
         })
     }
 
@@ -75,16 +70,15 @@ impl MarkedDeployment {
     }
 }
 
-fn picker(deployment: &Deployment, limit: PoolLimit, decisions: u16) -> Result<Picker, String> {
+fn picker(deployment: &Deployment, max_bytes: usize, decisions: u16) -> Result<Picker, String> {
     let namespace = Namespace::of(&deployment.metadata);
     let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
     let pod = pod.ok_or("a pod template")?;
     if let Some(other) = pod.containers.iter().find(|container| !is_picker(container)) {
         return Err(format!("the container {} beside it", other.name));
     }
-    let traces = |name: &str| name == "LONGBOAT_WRITE_TRACE";
-    let variables = pod.containers.iter().flat_map(|container| container.env.iter().flatten());
-    if variables.into_iter().any(|variable| traces(&variable.name)) {
+    let mut variables = pod.containers.iter().flat_map(|container| container.env.iter().flatten());
+    if variables.any(|variable| variable.name == "LONGBOAT_WRITE_TRACE") {
         return Err("the file of its trace".to_owned());
     }
     let unknown = "flags that its pod alone knows, or of another program than Longboat's picker";
@@ -102,7 +96,7 @@ fn picker(deployment: &Deployment, limit: PoolLimit, decisions: u16) -> Result<P
     if args.decisions.is_none() {
         spec.arguments.push(format!("--decisions={decisions}"));
     }
-    let bytes = args.max_request_bytes_in_flight.min(limit.bytes);
+    let bytes = args.max_request_bytes_in_flight.min(max_bytes);
     spec.arguments.push(format!("--max-request-bytes-in-flight={bytes}"));
     spec.arguments.push(format!("--max-request-body-size={}", args.max_request_body_size.min(bytes)));
     let port = PortOptions {
@@ -133,7 +127,7 @@ mod tests {
             "spec": {"selector": {}, "template": {"spec": {"containers": [main]}}},
         }))
         .unwrap();
-        MarkedDeployment::of(&deployment, PoolLimit { bytes: 1 << 20 }, 16).unwrap()
+        MarkedDeployment::of(&deployment, 1 << 20, 16).unwrap()
     }
 
     #[test]

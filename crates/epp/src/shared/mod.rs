@@ -42,13 +42,13 @@ use tokio_util::sync::CancellationToken;
 pub use self::args::SharedArgs;
 use self::{
     hosting::PoolHost,
-    marked::{MarkedDeployment, PoolLimit},
+    marked::MarkedDeployment,
     monitoring::{Monitoring, PoolRefusals, Readiness, ServiceNames},
     plan::{ReplicaView, Step, step},
     ports::PortSettings,
     slice::{SliceState, key, slice_of, state_of},
 };
-use crate::{Error, host::LocalPickers, service};
+use crate::{Error, discovery::kubernetes::is_ready, host::LocalPickers, service};
 
 /// How often to look at pickers that start and ports that close.
 const CHANGING_INTERVAL: Duration = Duration::from_millis(100);
@@ -71,7 +71,7 @@ struct Cluster {
     deployments: (Events<Deployment>, Watched<MarkedDeployment>),
     slices: (Events<EndpointSlice>, Watched<EndpointSlice>),
     pods: (Events<Pod>, Watched<Replica>),
-    limit: PoolLimit,
+    max_pool_bytes: usize,
     decisions: u16,
 }
 
@@ -182,17 +182,17 @@ impl Cluster {
             deployments: (longboat_watch::decoded(client, &deployments), Watched::default()),
             slices: (longboat_watch::decoded(client, &slices), Watched::default()),
             pods: (longboat_watch::decoded(client, &pods), Watched::default()),
-            limit: PoolLimit { bytes: args.max_pool_bytes },
+            max_pool_bytes: args.max_pool_bytes,
             decisions: args.decisions(),
         }
     }
 
     /// Waits for the next event of a watch, and applies it.
     async fn changed(&mut self) {
-        let Self { deployments, slices, pods, limit, decisions } = self;
+        let Self { deployments, slices, pods, max_pool_bytes, decisions } = self;
         tokio::select! {
             Some(event) = deployments.0.next() => {
-                let read = |deployment| MarkedDeployment::of(&deployment, *limit, *decisions);
+                let read = |deployment| MarkedDeployment::of(&deployment, *max_pool_bytes, *decisions);
                 note::<Deployment>(deployments.1.apply(event, read));
             }
             Some(event) = slices.0.next() => note::<EndpointSlice>(slices.1.apply(event, Some)),
@@ -247,11 +247,7 @@ impl Cluster {
 /// A pod that picks. One that ends answers until others have taken its pools, although it says that it is not ready.
 fn replica(pod: &Pod) -> Option<Replica> {
     let status = pod.status.as_ref()?;
-    let is_ready = status
-        .conditions
-        .iter()
-        .flatten()
-        .any(|condition| condition.type_ == "Ready" && condition.status == "True");
+    let is_ready = is_ready(status);
     let ends = pod.metadata.deletion_timestamp.is_some();
     let address = status.pod_ip.as_ref()?.parse().ok().filter(|_| is_ready || ends)?;
     Some(Replica { address, ends })
@@ -280,13 +276,11 @@ async fn write(client: &Client, step: &Step, known: &mut BTreeMap<Key, EndpointS
         });
         (key.clone(), deleted)
     });
-    let mut writes = stream::iter(writes).buffer_unordered(MAX_WRITES);
-    let mut deletes = stream::iter(deletes).buffer_unordered(MAX_WRITES);
+    // Slices are deleted after the others are written.
+    let writes = stream::iter(writes).buffer_unordered(MAX_WRITES);
+    let mut steps = writes.chain(stream::iter(deletes).buffer_unordered(MAX_WRITES));
     let mut all = true;
-    while let Some((key, written)) = match writes.next().await {
-        Some(written) => Some(written),
-        None => deletes.next().await,
-    } {
+    while let Some((key, written)) = steps.next().await {
         match written {
             Ok(Ok(Some(slice))) => drop(known.insert(key, slice)),
             Ok(Ok(None)) => drop(known.remove(&key)),

@@ -29,7 +29,7 @@ use super::{
 use crate::{
     Error,
     host::{LocalPickers, Pages},
-    monitoring::{MAX_CONNECTIONS, connection, metrics_page, open_metrics, plain},
+    monitoring::{MAX_CONNECTIONS, connection, metrics_page, open_metrics, plain, refused},
     ports,
 };
 
@@ -108,7 +108,7 @@ impl Monitoring {
             "/readyz" => plain(StatusCode::SERVICE_UNAVAILABLE, "nothing is listed yet, or shutting down\n"),
             "/metrics" => match self.pages.may_read(request.headers()).await {
                 Ok(()) => open_metrics(self.metrics()),
-                Err(status) => plain(status, status.canonical_reason().unwrap_or_default()),
+                Err(status) => refused(status),
             },
             _ => plain(
                 StatusCode::NOT_FOUND,

@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::{super::marked::PoolLimit, *};
+use super::*;
 
 const A: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
@@ -88,7 +88,7 @@ fn deployment(flags: &[&str], available: i32) -> MarkedDeployment {
         "status": {"availableReplicas": available},
     }))
     .unwrap();
-    MarkedDeployment::of(&deployment, PoolLimit { bytes: 1 << 20 }, 0).unwrap()
+    MarkedDeployment::of(&deployment, 1 << 20, 0).unwrap()
 }
 
 fn at(address: IpAddr) -> SliceState {

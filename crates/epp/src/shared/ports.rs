@@ -45,7 +45,7 @@ pub(super) struct PortSettings {
 }
 
 /// Sends each stream to the picker that a pool has at this moment.
-struct HostedPool {
+struct PoolProcessor {
     pool: Key,
     pickers: Arc<LocalPickers>,
     /// The last picker that took streams.
@@ -54,7 +54,7 @@ struct HostedPool {
 }
 
 /// A stream, or `None` if the pool has no picker.
-struct HostedExchange(Option<exchange::Exchange>);
+struct PoolExchange(Option<exchange::Exchange>);
 
 // === impl Port ===
 
@@ -102,14 +102,14 @@ impl Port {
             max_send_bytes: quantity::parse(&options.max_send).unwrap_or(usual.max_send_bytes),
             ..usual
         };
-        let hosted = HostedPool {
+        let processor = PoolProcessor {
             pool: pool.clone(),
             pickers,
             last: ArcSwapOption::empty(),
             refused_streams: refused_streams.clone(),
         };
         let closing = CancellationToken::new();
-        let until_closed = longboat_extproc::serve(listener, Arc::new(hosted), server, closing.clone());
+        let until_closed = longboat_extproc::serve(listener, Arc::new(processor), server, closing.clone());
         let name = pool.clone();
         let serving = tokio::spawn(async move {
             if let Err(error) = until_closed.await {
@@ -135,13 +135,13 @@ impl Port {
     }
 }
 
-// === impl HostedPool ===
+// === impl PoolProcessor ===
 
-impl Processor for HostedPool {
-    type Exchange = HostedExchange;
+impl Processor for PoolProcessor {
+    type Exchange = PoolExchange;
 
-    fn open(&self) -> HostedExchange {
-        HostedExchange(self.last.load_full().map(|picker| Picker(Arc::clone(&picker.core)).open()))
+    fn open(&self) -> PoolExchange {
+        PoolExchange(self.last.load_full().map(|picker| Picker(Arc::clone(&picker.core)).open()))
     }
 
     fn is_ready(&self) -> bool {
@@ -158,9 +158,9 @@ impl Processor for HostedPool {
     }
 }
 
-// === impl HostedExchange ===
+// === impl PoolExchange ===
 
-impl ProcessorExchange for HostedExchange {
+impl ProcessorExchange for PoolExchange {
     fn handle(&mut self, incoming: Incoming, out: &mut Outbox) {
         match &mut self.0 {
             Some(exchange) => exchange.handle(incoming, out),

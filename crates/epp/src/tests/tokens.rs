@@ -42,7 +42,9 @@ impl TokenSource for DelayedTokenSource {
 
 fn picker(patience: Duration) -> (Arc<Core>, Arc<DelayedTokenSource>) {
     let source = Arc::new(DelayedTokenSource { patience, asked: Mutex::default() });
-    let core = Arc::new(support::core_of("").with_tokens(Some(Arc::clone(&source) as _)));
+    let mut core = support::core_of("");
+    core.tokens = Some(Arc::clone(&source) as _);
+    let core = Arc::new(core);
     support::with_endpoints(&core, 2);
     (core, source)
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kube::{
     Client, ResourceExt,
     api::DynamicObject,
@@ -247,15 +247,13 @@ fn serving_ip(pod: &Pod) -> Option<IpAddr> {
         return None;
     }
     let status = pod.status.as_ref()?;
-    let ready = status
-        .conditions
-        .as_ref()?
-        .iter()
-        .any(|condition| condition.type_ == "Ready" && condition.status == "True");
-    if !ready {
-        return None;
-    }
-    status.pod_ip.as_ref()?.parse().ok()
+    status.pod_ip.as_ref()?.parse().ok().filter(|_| is_ready(status))
+}
+
+/// Whether a pod is ready.
+pub(crate) fn is_ready(status: &PodStatus) -> bool {
+    let mut conditions = status.conditions.iter().flatten();
+    conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 #[cfg(test)]
