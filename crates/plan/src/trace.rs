@@ -158,8 +158,8 @@ impl Probe<'_> {
 
 /// Whether the lists on the path to a field have the same length in both objects.
 pub(crate) fn aligned(one: &Value, other: &Value, pointer: &str) -> bool {
-    let ends = pointer.match_indices('/').map(|(at, _)| &pointer[..at]);
-    ends.into_iter().all(|end| {
+    let mut ends = pointer.match_indices('/').map(|(at, _)| &pointer[..at]);
+    ends.all(|end| {
         let length = |object: &Value| object.pointer(end).and_then(Value::as_array).map(Vec::len);
         length(one) == length(other)
     })

@@ -13,7 +13,7 @@
 //! unless a comment says otherwise.
 //!
 //! Each plugin type is one file under `filters/`, `scorers/`, `pickers/`, `handlers/`, `deciders/` or `producers/`,
-//! and one line in `registry.rs`.
+//! and one line in `registry/mod.rs`.
 
 mod admitters;
 mod attribute;

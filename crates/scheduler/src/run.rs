@@ -56,9 +56,8 @@ impl Run<'_, '_> {
         let mut filter_traces = Vec::new();
         // The pairing rule runs before the filters, because some filters keep all candidates instead of none.
         if let Some(peer) = peer {
-            let before = candidates.len();
             pairing::keep(self.context, peer, &mut candidates);
-            if trace && candidates.len() < before {
+            if trace && candidates.len() < self.context.candidates.len() {
                 filter_traces.push(FilterTrace { plugin: KV_REVISION.to_owned(), kept: candidates.clone() });
             }
             if candidates.is_empty() {
@@ -74,7 +73,8 @@ impl Run<'_, '_> {
                 return None;
             }
         }
-        // Endpoints without recent metrics are used only if there are no others.
+        // Endpoints without recent metrics are used only if there are no others. This rule comes after the filters, because an
+        // endpoint that a filter drops must not keep the others from being used.
         let fresh = |candidate: &Candidate| self.context.candidates[*candidate].fresh;
         if candidates.iter().any(fresh) {
             let before = candidates.len();

@@ -62,10 +62,10 @@ impl<'a> Fields<'a> {
 
     /// Whether a list has more elements than the limit.
     pub(super) fn is_too_long(&self) -> bool {
-        let lists = [&self.messages, &self.items].into_iter().flatten();
-        let fields = [&self.prompt, &self.input, &self.token_ids, &self.input_ids].into_iter().flatten();
-        lists.into_iter().any(|list| list.too_long)
-            || fields.into_iter().any(|field| matches!(&field.0, Input::List(list) if list.too_long))
+        let mut lists = [&self.messages, &self.items].into_iter().flatten();
+        let mut fields = [&self.prompt, &self.input, &self.token_ids, &self.input_ids].into_iter().flatten();
+        lists.any(|list| list.too_long)
+            || fields.any(|field| matches!(&field.0, Input::List(list) if list.too_long))
             || self.system.as_ref().is_some_and(|content| content.too_long)
     }
 

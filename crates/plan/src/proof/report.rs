@@ -106,10 +106,12 @@ pub(crate) fn prepare(
     status: &mut LLMInferenceServiceStatus,
     conditions: &mut Conditions,
 ) {
-    let is_wrong = mode(context.service, &context.snapshot.platform).is_err();
     if mode_of(context) == ProofMode::Off {
         status.annotations.remove(SERVING_PROOF_RECORD);
-        for type_ in CONDITIONS.into_iter().skip(usize::from(is_wrong && !context.stopped())) {
+        // A setting that cannot be read counts as off, and `report` says so in this condition.
+        let is_wrong = mode(context.service, &context.snapshot.platform).is_err();
+        let reported = (is_wrong && !context.stopped()).then_some(SERVING_PROVEN);
+        for type_ in CONDITIONS.into_iter().filter(|type_| Some(*type_) != reported) {
             conditions.clear(type_);
         }
         return;
