@@ -8,7 +8,6 @@ use crate::{
     kinds::types,
     observed::ObservedObjects,
     snapshot::Snapshot,
-    wave::Wave,
     yaml,
 };
 
@@ -16,8 +15,6 @@ use crate::{
 pub trait Child: Compare + Metadata<Ty = ObjectMeta> + Clone + PartialEq {
     /// Its kind.
     const CHILD_KIND: ChildKind;
-    /// The wave in which it is written.
-    const WAVE: Wave;
 
     /// The live objects of this kind.
     fn observed(snapshot: &Snapshot) -> &ObservedObjects<Self>;
@@ -44,7 +41,6 @@ macro_rules! children {
     ($($(#[$doc:meta])* $field:ident: $kind:ident ($go_type:literal, $wave:ident) $observed:tt;)*) => {
         $(impl Child for types::$kind {
             const CHILD_KIND: ChildKind = ChildKind::$kind;
-            const WAVE: Wave = Wave::$wave;
 
             fn observed(snapshot: &Snapshot) -> &ObservedObjects<Self> {
                 &snapshot.$field
