@@ -128,10 +128,18 @@ impl Schema {
     }
 
     fn is_listed(&self, value: &Value) -> bool {
-        // A word that is listed in both cases is taken in every case.
-        let is_word =
-            |text: &str| [text.to_lowercase(), text.to_uppercase()].iter().all(|case| self.has(case));
-        self.r#enum.is_empty() || self.r#enum.contains(value) || value.as_str().is_some_and(is_word)
+        if self.r#enum.is_empty() {
+            return true;
+        }
+        match value.as_str() {
+            // A word that is listed in both cases is taken in every case.
+            Some(word) => self.has(word) || self.has(&word.to_lowercase()) && self.has(&word.to_uppercase()),
+            // For Python, true is 1.
+            None => self
+                .r#enum
+                .iter()
+                .any(|listed| listed == value || listed.is_number() && number(listed) == number(value)),
+        }
     }
 
     fn has(&self, word: &str) -> bool {

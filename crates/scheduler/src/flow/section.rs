@@ -1,5 +1,6 @@
 //! The fields of the section `flowControl`, and its values that have several forms.
 
+use longboat_quantity::{Quantity, duration};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -8,7 +9,6 @@ use crate::{
     error::ConfigError,
     numbers::millis,
     parameters::Parameters,
-    quantity,
 };
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -104,14 +104,14 @@ pub(super) fn wrong(path: &str, message: impl std::fmt::Display) -> ConfigError 
 /// Reads a duration in milliseconds.
 fn time(path: &str, value: Option<&Value>) -> Result<Option<u64>, ConfigError> {
     read(path, value, "a duration such as 60s, or 0s for no limit", |value| {
-        longboat_quantity::duration::parse(value.as_str()?).ok().map(millis)
+        duration::parse(value.as_str()?).ok().map(millis)
     })
 }
 
 /// Reads a number, or a quantity such as `1G`. A missing value and 0 mean that there is no limit.
 pub(super) fn count(path: &str, value: Option<&Value>) -> Result<Option<u64>, ConfigError> {
     let number = read(path, value, "a whole number, or a quantity such as 1G", |value| match value {
-        Value::String(text) => quantity::parse(text).ok().and_then(|number| u64::try_from(number).ok()),
+        Value::String(text) => u64::try_from(Quantity::parse(text)?.whole()).ok(),
         value => value.as_u64(),
     })?;
     Ok(number.filter(|number| *number > 0))

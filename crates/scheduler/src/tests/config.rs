@@ -385,9 +385,9 @@ fn what_is_wrong_is_told_with_its_place_its_value_and_what_was_meant() {
              found -1",
         ),
         (
-            format!("{flow}{{priorityBands: [{{priority: 1}}, {{priority: 0, maxBytes: lots}}]}}"),
+            format!("{flow}{{priorityBands: [{{priority: 1}}, {{priority: 0, maxBytes: 1GB}}]}}"),
             "the endpoint picker configuration: flowControl.priorityBands[1].maxBytes: expected a whole number, or a quantity \
-             such as 1G, found \"lots\"",
+             such as 1G, found \"1GB\"",
         ),
         (
             format!("{flow}{{priorityBands: [{{priority: 0}}, {{priority: 0}}]}}"),
