@@ -150,7 +150,7 @@ fn not_reconciled(facts: &Facts, service: &LLMInferenceService) -> Option<Cause>
             let fix = "check that the controller runs, which removes its own finalizer after it has cleaned up; others have \
                        controllers of their own";
             let text = format!(
-                "the service is being deleted, and waits for its finalizers {}",
+                "the service is being deleted, and a finalizer blocks the deletion: {}",
                 finalizers.join(", ")
             );
             Cause::new("DeletionPending", text, fix)

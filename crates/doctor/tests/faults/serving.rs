@@ -40,9 +40,11 @@ fn what_nobody_looks_at_is_told() {
     let found = with(|facts| {
         let mut going = service(&READY);
         going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        going["metadata"]["finalizers"] = json!(["example.com/hold"]);
         facts.services = vec![arc(going)];
     });
-    only(&found, "DeletionPending", LLM, "a finalizer blocks the deletion", "controller runs");
+    let cause = "a finalizer blocks the deletion: example.com/hold";
+    only(&found, "DeletionPending", LLM, cause, "controller runs");
     let found = with(|facts| {
         let waits = [("GroupReady", "False", "FinalizationPending", "waiting for member b")];
         let mut going = service(&waits);

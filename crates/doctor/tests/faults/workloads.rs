@@ -465,7 +465,7 @@ fn a_pod_that_fails_is_told_although_older_ones_serve() {
         with(|facts| facts.pods.push(object(pod("llm-kserve-2", &json!({"app": "llm"}), &status))))
     };
     let found = beside(waiting("main", "CrashLoopBackOff", "back-off"));
-    let finding = only(&found, "CrashLoop", LLM, "main", "kubectl logs");
+    let finding = only(&found, "ContainerCrashes", LLM, "container main", "kubectl logs");
     assert_eq!(finding.severity, Severity::Warning);
     assert_eq!(finding.chain, ["Deployment ns/llm-kserve", "Pod ns/llm-kserve-2"]);
     assert_eq!(beside(waiting("main", "ContainerCreating", "")), []);

@@ -205,7 +205,7 @@ async fn a_model_for_embeddings_makes_vectors_and_no_answers() {
 #[tokio::test]
 async fn tokens_are_counted_while_an_answer_is_generated() {
     let server = Server::start(&["--inter-token-latency", "5ms"]).await;
-    let request = with(&json!({"stream": true, "max_tokens": 5000, "ignore_eos": true}));
+    let request = with(&json!({"stream": true, "max_tokens": 900, "ignore_eos": true}));
     let sent = server.client.post(server.url("/v1/chat/completions")).json(&request).send();
     let mut response = sent.await.unwrap();
     for _ in 0..5 {
@@ -220,5 +220,5 @@ async fn tokens_are_counted_while_an_answer_is_generated() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let all = server.metric("vllm:generation_tokens_total").await;
-    assert!(all >= generated && all < 5000.0, "{all}");
+    assert!(all >= generated && all < 900.0, "{all}");
 }
