@@ -13,13 +13,17 @@ pub(super) fn round_to_milli(value: &mut Value) {
     rewrite(value, Quantity::rounded_to_milli);
 }
 
-fn rewrite(value: &mut Value, change: impl Fn(Quantity) -> Quantity) {
-    let parsed = match &*value {
+/// Reads a quantity, which may be a text or a number.
+pub(super) fn of(value: &Value) -> Option<Quantity> {
+    match value {
         Value::String(text) => Quantity::parse(text),
         Value::Number(number) => Quantity::parse(&number.to_string()),
         _ => None,
-    };
-    if let Some(quantity) = parsed {
+    }
+}
+
+fn rewrite(value: &mut Value, change: impl Fn(Quantity) -> Quantity) {
+    if let Some(quantity) = of(value) {
         *value = Value::String(change(quantity).to_string());
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{image, is_zero};
+use crate::pod::{HUGE_PAGES, aggregate, is_pod_level};
 
 type Object = Map<String, Value>;
 
@@ -158,6 +159,45 @@ fn pod(pod: &mut Object) {
                     port.insert("hostPort".to_owned(), number);
                 }
             }
+        }
+    }
+    pod_resources(spec);
+}
+
+/// Fills in the resources of a pod as a whole, if it has some: the limits of huge pages are the sum of those of its containers,
+/// and, if there are limits, the requests are the sum of the containers' requests, or else the limits.
+fn pod_resources(spec: &mut Object) {
+    let given = |spec: &Object, kind: &str| {
+        let amounts =
+            spec.get("resources").and_then(|resources| resources.get(kind)).and_then(Value::as_object);
+        amounts.filter(|amounts| !amounts.is_empty()).cloned()
+    };
+    let sum = |spec: &Object, kind: &str| {
+        let all = aggregate(spec, kind).into_iter().filter(|(name, _)| is_pod_level(name));
+        all.map(|(name, amount)| (name.to_owned(), Value::from(amount.to_string()))).collect::<Object>()
+    };
+    let is_huge = |name: &str| name.starts_with(HUGE_PAGES);
+    let (limits, requests) = (given(spec, "limits"), given(spec, "requests"));
+    if limits.is_none() && requests.is_none() {
+        return;
+    }
+    let (mut limits, mut requests) = (limits.unwrap_or_default(), requests.unwrap_or_default());
+    for (name, amount) in sum(spec, "limits").into_iter().filter(|(name, _)| is_huge(name)) {
+        if !requests.contains_key(&name) {
+            limits.entry(name).or_insert(amount);
+        }
+    }
+    if !limits.is_empty() {
+        let needed = sum(spec, "requests").into_iter().filter(|(name, _)| !is_huge(name));
+        let whole = limits.clone().into_iter().filter(|(name, _)| is_pod_level(name));
+        for (name, amount) in needed.chain(whole) {
+            requests.entry(name).or_insert(amount);
+        }
+    }
+    let Some(resources) = part(spec, "resources") else { return };
+    for (kind, amounts) in [("limits", limits), ("requests", requests)] {
+        if !amounts.is_empty() {
+            resources.insert(kind.to_owned(), amounts.into());
         }
     }
 }

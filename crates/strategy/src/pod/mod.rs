@@ -1,5 +1,6 @@
 //! Pods, and the pod templates of all workloads: defaults, additions of built-in admission plugins, deletion.
 
+mod aggregate;
 mod environment;
 mod files;
 mod handlers;
@@ -18,9 +19,10 @@ use serde_json::{Value, json};
 
 use self::validate::validate;
 pub(super) use self::{
+    aggregate::aggregate,
     files::forbid_parent_path,
     placement::node_selector,
-    resources::container_resource,
+    resources::{HUGE_PAGES, container_resource, is_pod_level},
     validate::{validate_spec, warnings},
     volumes::source as volume_source,
 };
@@ -129,17 +131,19 @@ fn tolerate_lost_nodes(spec: &mut Value) {
     }
 }
 
-/// Returns the quality-of-service class that follows from requests and limits.
+/// Returns the quality-of-service class that follows from the requests and limits of the pod as a whole, or else of its
+/// containers.
 pub(super) fn quality(spec: &Value) -> &'static str {
     let mut any = false;
     let mut guaranteed = true;
     let containers = ["containers", "initContainers"]
         .into_iter()
         .flat_map(|list| spec[list].as_array().into_iter().flatten());
-    for container in containers {
+    let whole = Some(spec).filter(|spec| spec["resources"].is_object());
+    for holder in whole.into_iter().chain(containers.filter(|_| whole.is_none())) {
         for resource in ["cpu", "memory"] {
             let amount = |kind: &str| {
-                container["resources"][kind][resource]
+                holder["resources"][kind][resource]
                     .as_str()
                     .and_then(Quantity::parse)
                     .map(Quantity::milli)

@@ -4,15 +4,31 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use super::aggregate::aggregate;
 use crate::{Field, checks::unique, names, quantity::Quantity};
 
-const HUGE_PAGES: &str = "hugepages-";
+pub(crate) const HUGE_PAGES: &str = "hugepages-";
 const RESIZABLE: [&str; 2] = ["cpu", "memory"];
+/// Resources without a domain that a quota can have, and a container cannot.
+const QUOTA_RESOURCES: [&str; 8] = [
+    "configmaps",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "storage",
+];
 const RESIZES: [&str; 2] = ["NotRequired", "RestartContainer"];
 
 /// Validates the resources of a container. `claims` are the names of the pod's claims.
 pub(super) fn of_container(resources: &Field<'_>, claims: &BTreeSet<&str>) {
-    amounts(resources, container_resource);
+    requirements(resources, claims, container_resource);
+}
+
+fn requirements(resources: &Field<'_>, claims: &BTreeSet<&str>, check: fn(&Field<'_>, &str)) {
+    amounts(resources, check);
     let names = || {
         let kinds = ["limits", "requests"].into_iter();
         kinds
@@ -43,10 +59,55 @@ pub(super) fn of_container(resources: &Field<'_>, claims: &BTreeSet<&str>) {
 }
 
 /// Validates the resources and the overhead of a pod as a whole.
-pub(super) fn of_pod(spec: &Field<'_>) {
-    amounts(&spec.at("resources"), pod_resource);
+pub(super) fn of_pod(spec: &Field<'_>, claims: &BTreeSet<&str>) {
+    let resources = spec.at("resources");
+    if resources.is_object() && spec["os"]["name"] == "windows" {
+        resources.forbidden("may not be set for a windows pod");
+    } else if resources.is_object() {
+        if resources["claims"].is_array() {
+            resources.at("claims").forbidden("claims may not be set for Resources at pod-level");
+        }
+        requirements(&resources, claims, pod_resource);
+        covers_containers(&resources, spec);
+    }
     let overhead = json!({"limits": spec["overhead"]});
     amounts(&spec.at("overhead").with(&overhead), container_resource);
+}
+
+/// Refuses resources of a pod that are less than those of its containers.
+fn covers_containers(resources: &Field<'_>, spec: &Field<'_>) {
+    let Some(containers) = spec.as_object() else { return };
+    for (kind, shown) in [("requests", ""), ("limits", HUGE_PAGES)] {
+        let sum = aggregate(containers, kind);
+        for (name, amount) in resources.entries(kind).filter(|(name, _)| name.starts_with(shown)) {
+            let needed = sum.get(name).filter(|needed| exceeds(**needed, &amount));
+            if let Some(needed) = needed {
+                let what = format!("aggregate container {kind} of {needed}");
+                amount.invalid(format!("must be greater than or equal to {what}"));
+            }
+        }
+    }
+    for (index, container) in spec.list("containers").iter().enumerate() {
+        for (name, limit) in container["resources"]["limits"].as_object().into_iter().flatten() {
+            let most = &resources["limits"][name];
+            let given = limit.as_str().and_then(Quantity::parse);
+            if given.is_some_and(|given| exceeds(given, most)) {
+                // kube-apiserver names the limit so.
+                let place = resources
+                    .with(limit)
+                    .named(format!("{}.containers[{index}][{name}].limits", resources.path));
+                place.invalid(format!(
+                    "must be less than or equal to pod limits of {}",
+                    most.as_str().unwrap_or_default()
+                ));
+            }
+        }
+    }
+}
+
+/// Whether an amount is greater than a limit, if there is one.
+fn exceeds(amount: Quantity, limit: &Value) -> bool {
+    limit.as_str().and_then(Quantity::parse).is_some_and(|limit| amount.nano() > limit.nano())
 }
 
 /// Validates what happens to a container whose resources change.
@@ -117,26 +178,41 @@ fn is_native(name: &str) -> bool {
 
 /// Refuses a name that is not the name of a resource of containers.
 pub(crate) fn container_resource(amount: &Field<'_>, name: &str) {
-    let is_standard = matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with(HUGE_PAGES);
-    let problem = names::qualified_name_problem(name);
-    let is_qualified = problem.is_none();
+    let is_qualified = resource(amount, name);
     let wrong = |detail: &str| amount.invalid_as(Value::from(name), detail);
-    if let Some(problem) = problem {
-        wrong(&problem);
-    }
-    if !name.contains('/') && !is_standard {
+    if !name.contains('/') && !is_standard(name) {
         wrong("must be a standard resource for containers");
-        if is_qualified {
-            wrong("must be a standard resource type or fully qualified");
-        }
     }
     if !is_native(name) && (!is_qualified || name.starts_with("requests.")) {
         wrong("doesn't follow extended resource name standard");
     }
 }
 
+/// Refuses what is not the name of any resource. Returns whether it is a qualified name.
+fn resource(amount: &Field<'_>, name: &str) -> bool {
+    let problem = names::qualified_name_problem(name);
+    let is_known = name.contains('/') || is_standard(name) || QUOTA_RESOURCES.contains(&name);
+    match &problem {
+        Some(problem) => amount.invalid_as(Value::from(name), problem),
+        None if is_known => {}
+        None => amount.invalid_as(Value::from(name), "must be a standard resource type or fully qualified"),
+    }
+    problem.is_none()
+}
+
+fn is_standard(name: &str) -> bool {
+    matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with(HUGE_PAGES)
+}
+
+/// Whether a pod as a whole can have the resource.
+pub(crate) fn is_pod_level(name: &str) -> bool {
+    RESIZABLE.contains(&name) || name.starts_with(HUGE_PAGES)
+}
+
 fn pod_resource(amount: &Field<'_>, name: &str) {
-    if !RESIZABLE.contains(&name) && !name.starts_with(HUGE_PAGES) {
+    let before = amount.count();
+    resource(amount, name);
+    if amount.count() == before && !is_pod_level(name) {
         amount.with(&Value::from(name)).unsupported(&["cpu", HUGE_PAGES, "memory"]);
     }
 }

@@ -111,7 +111,7 @@ pub(crate) fn validate_spec(spec: &Field<'_>) {
     checks::within(&seconds, 1..=i64::from(i32::MAX), "must be between 1 and 2147483647, inclusive");
     checks::labels(&spec.at("nodeSelector"));
     placement::validate(spec);
-    resources::of_pod(spec);
+    resources::of_pod(spec, &claims);
 }
 
 /// Refuses fields that an init container cannot have if it runs to completion before others start.

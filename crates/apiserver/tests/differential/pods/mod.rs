@@ -1,10 +1,11 @@
 //! Pods and templates with one mistake each. A pod that a real server refuses must be refused here, at the same fields.
 
 mod containers;
+mod resources;
 
 use serde_json::{Value, json};
 
-use containers::{LIFECYCLE, Mistake, containers, handlers, mounts, probes, resources, variables};
+use containers::{LIFECYCLE, Mistake, containers, handlers, mounts, probes, variables};
 
 use crate::requests::{Request, Verb};
 
@@ -61,7 +62,7 @@ fn mistakes() -> Vec<Value> {
         volumes(),
         variables(),
         containers(),
-        resources(),
+        containers::resources(),
         pods(),
         spreading(),
     ];
@@ -70,7 +71,7 @@ fn mistakes() -> Vec<Value> {
         put(&mut spec, place, value);
         spec
     });
-    specs.chain(several()).collect()
+    specs.chain(several()).chain(resources::specs()).collect()
 }
 
 /// A volume has one source, which is complete.
