@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{
     admission::{AdmissionAnswer, AdmissionRequest},
     kinds::Resource,
-    limits, pod_account,
+    limits, plugins, pod_account,
     request::query::Query,
     review::Review,
     state::State,
@@ -21,6 +21,7 @@ pub(crate) async fn mutate(
     warnings: &mut Vec<String>,
 ) -> Result<Value, ApiError> {
     let mut differs = pod_account::admit(state, review, &mut value).await?;
+    differs |= plugins::mutate(state, review, &mut value)?;
     if let Some(changed) = webhook::mutate(state, review, Some(&value), warnings).await? {
         differs |= changed != value;
         value = changed;
@@ -72,6 +73,9 @@ pub(crate) async fn validate(
     object: Option<&Value>,
     warnings: &mut Vec<String>,
 ) -> Result<(), ApiError> {
+    if let Some(object) = object {
+        plugins::validate(state, review, object)?;
+    }
     webhook::validate(state, review, object, warnings).await?;
     for hook in hooks(state, review.resource) {
         let answer = hook.validate(request(review, object)).await;

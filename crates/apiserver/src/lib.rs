@@ -35,6 +35,7 @@ mod long;
 mod loops;
 mod metrics;
 mod patching;
+mod plugins;
 pub mod pod_access;
 mod pod_account;
 mod pods;

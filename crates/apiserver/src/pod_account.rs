@@ -22,17 +22,9 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Sets the account of a new pod, and refuses a pod whose account does not exist. Returns whether it may have changed the pod.
 pub(crate) async fn admit(state: &State, review: &Review<'_>, pod: &mut Value) -> Result<bool, ApiError> {
-    let is_pod = review.resource.group.is_empty() && review.resource.plural == "pods";
-    if !state.options.pods_need_accounts
-        || !is_pod
-        || review.operation != "CREATE"
-        || review.subresource.is_some()
-    {
+    if !state.options.pods_need_accounts || !review.is_new_pod() {
         return Ok(false);
     }
-    // A pod that gets a generated name has none yet.
-    let prefix = pod["metadata"]["generateName"].as_str().unwrap_or_default();
-    let about = if review.name.is_empty() { prefix } else { &review.name }.to_owned();
     let spec = &mut pod["spec"];
     if spec["serviceAccountName"].as_str().is_none_or(str::is_empty) {
         spec["serviceAccountName"] = Value::from(DEFAULT);
@@ -40,10 +32,14 @@ pub(crate) async fn admit(state: &State, review: &Review<'_>, pod: &mut Value) -
     }
     let name = spec["serviceAccountName"].as_str().unwrap_or_default().to_owned();
     let namespace = review.namespace.as_deref().unwrap_or_default();
-    let account = find(state, namespace, &name).await.map_err(|why| {
-        let why = format!("error looking up service account {namespace}/{name}: {why}");
-        ApiError::forbidden(review.resource.about(&about), why)
-    })?;
+    let account = match find(state, namespace, &name).await {
+        Ok(account) => account,
+        Err(why) => {
+            let why = format!("error looking up service account {namespace}/{name}: {why}");
+            return Err(review.forbidden(pod, why));
+        }
+    };
+    let spec = &mut pod["spec"];
     let secrets = &account.value["imagePullSecrets"];
     if spec["imagePullSecrets"].as_array().is_none_or(Vec::is_empty) && secrets.is_array() {
         spec["imagePullSecrets"] = secrets.clone();

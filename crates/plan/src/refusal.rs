@@ -108,10 +108,12 @@ fn judge(kind: ChildKind, mut object: Value) -> Option<(Vec<Cause>, bool)> {
     };
     let resource = registry.find_kind(text("apiVersion"), text("kind"))?;
     let decoded = examine::decode(&resource, &mut object);
+    let mut pods = Vec::new();
     let mut causes: Vec<Cause> = if let Some(message) = decoded.mistyped {
         vec![Cause { reason: "BadRequest", message, field: String::new() }]
     } else {
         let judgement = examine::judge(&resource, &object);
+        pods = judgement.pods;
         judgement.causes.into_iter().chain(judgement.rules).collect()
     };
     // A rule that is not checked because of another cause is no cause itself.
@@ -122,7 +124,7 @@ fn judge(kind: ChildKind, mut object: Value) -> Option<(Vec<Cause>, bool)> {
     causes = match kind {
         ChildKind::LeaderWorkerSet => pods_of_group(&mut object),
         ChildKind::ScaledObject => behavior_of_autoscaler(&object),
-        _ => causes,
+        _ => pods,
     };
     Some((causes, true))
 }
@@ -276,6 +278,15 @@ fn objects(children: &Children<Planned>) -> Vec<Value> {
 }
 
 /// A refused field of a child, and fields by which its origin can be found.
+/// The path of a refused field, for which kube-apiserver has another one in a few places.
+fn real_path(path: &str) -> String {
+    let limit = path.split_once(".resources.containers[").and_then(|(spec, limit)| {
+        let (index, name) = limit.strip_suffix("].limits")?.split_once("][")?;
+        Some(format!("{spec}.containers[{index}].resources.limits[{name}]"))
+    });
+    limit.unwrap_or_else(|| path.replace(".template.annotations", ".template.metadata.annotations"))
+}
+
 struct Place {
     /// The refused field, as a JSON pointer. The child may lack it.
     field: String,
@@ -290,7 +301,7 @@ struct Place {
 impl Place {
     fn of(path: &str, object: &Value) -> Option<Self> {
         let mut field = String::new();
-        for step in paths::parse(path)? {
+        for step in paths::parse(&real_path(path))? {
             let (paths::Step::Field(name) | paths::Step::Bracket(name)) = step;
             field = format!("{field}/{}", name.replace('~', "~0").replace('/', "~1"));
         }

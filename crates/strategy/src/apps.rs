@@ -121,6 +121,10 @@ impl Strategy for Workload {
         }
     }
 
+    fn template(&self, value: &Value) -> Option<(&'static str, Value)> {
+        Some(("spec.template", with_claims(&value["spec"])))
+    }
+
     fn validate_status(&self, object: &Field<'_>) {
         let status = object.at("status");
         for key in [

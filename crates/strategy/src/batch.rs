@@ -37,6 +37,16 @@ impl Strategy for Batch {
         }
     }
 
+    fn template(&self, value: &Value) -> Option<(&'static str, Value)> {
+        let spec = &value["spec"];
+        Some(match self {
+            Self::Job => ("spec.template", spec["template"].clone()),
+            Self::CronJob => {
+                ("spec.jobTemplate.spec.template", spec["jobTemplate"]["spec"]["template"].clone())
+            }
+        })
+    }
+
     fn prepare_status(&self, value: &mut Value, live: &Value) {
         keep_labels(value, live);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Strategy, checks, names::NameRule, update::differs};
 use crate::Field;
@@ -19,6 +19,13 @@ const MAX_PRIORITY: i64 = 1_000_000_000;
 /// The classes whose names begin with the reserved prefix, with their priorities.
 const SYSTEM_CLASSES: [(&str, i64); 2] =
     [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
+
+/// Returns the class that every cluster has under a name. For an empty name, returns what a pod gets without a class.
+pub(super) fn built_in(name: &str) -> Option<Value> {
+    let system = SYSTEM_CLASSES.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+    let value = system.or_else(|| name.is_empty().then_some(0))?;
+    Some(json!({"value": value, "preemptionPolicy": "PreemptLowerPriority"}))
+}
 
 const MAX_CONTROLLER_BYTES: usize = 250;
 
@@ -190,8 +197,6 @@ fn ingress(spec: &Field<'_>, live: Option<&Value>) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

@@ -6,10 +6,13 @@
 use longboat_schema::too_large;
 use serde_json::Value;
 
-use crate::{Cause, fields, kinds::Resource};
+use crate::{Cause, fields, kinds::Resource, plugins};
 
 /// The reason of the cause if an object is too large to be stored. No field is at fault.
 pub const TOO_LARGE: &str = "RequestEntityTooLarge";
+
+/// The uid of an object that is not stored.
+const NEW_UID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// The result of decoding.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,6 +30,8 @@ pub struct ValidationReport {
     pub causes: Vec<Cause>,
     /// Violations of the CEL rules of a custom resource. The rules only run on values of the right shape.
     pub rules: Vec<Cause>,
+    /// Why a server would accept the object, and refuse the pods of its template.
+    pub pods: Vec<Cause>,
     /// Texts for `Warning` headers.
     pub warnings: Vec<String>,
 }
@@ -65,9 +70,19 @@ pub fn judge(resource: &Resource, value: &Value) -> ValidationReport {
         // The server generates a name of this length.
         value["metadata"]["name"] = Value::from(format!("{}xxxxx", text("generateName")));
     }
+    // By which a Job selects its pods.
+    value["metadata"]["uid"] = NEW_UID.into();
     crate::dedupe_owners(&mut value);
+    let is_pod = resource.built_in().is_some_and(|row| row.group.is_empty() && row.kind == "Pod");
+    let mut causes = Vec::new();
+    if is_pod {
+        causes.extend(plugins::prioritise(&mut value, |_| None).err());
+    }
     crate::prepare_create(resource, &mut value);
-    let mut causes = crate::validate(resource, &value, None);
+    causes.extend(crate::validate(resource, &value, None));
+    if is_pod {
+        causes.extend(plugins::overhead(&value).err());
+    }
     let mut warnings = crate::warnings(resource, &value, None);
     let mut rules = Vec::new();
     if let Some(custom) = resource.custom() {
@@ -76,5 +91,7 @@ pub fn judge(resource: &Resource, value: &Value) -> ValidationReport {
         causes.extend(verdict.causes);
         warnings.extend(verdict.warnings);
     }
-    ValidationReport { causes, rules, warnings }
+    let template = causes.is_empty().then(|| resource.strategy().template(&value)).flatten();
+    let pods = template.map(|(path, template)| plugins::causes_of_pods(&template, path)).unwrap_or_default();
+    ValidationReport { causes, rules, pods, warnings }
 }

@@ -33,6 +33,11 @@ pub trait Strategy: Debug + Sync {
     /// Validates an object. In an update, `live` is the stored object.
     fn validate(&self, _object: &Field<'_>, _live: Option<&Value>) {}
 
+    /// Returns the template of the pods that an object will have, and its path.
+    fn template(&self, _value: &Value) -> Option<(&'static str, Value)> {
+        None
+    }
+
     /// Validates a status.
     fn validate_status(&self, _object: &Field<'_>) {}
 

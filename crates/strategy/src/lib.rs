@@ -27,6 +27,7 @@ mod metadata;
 mod namespace;
 mod networking;
 mod node;
+pub mod plugins;
 mod pod;
 mod policy;
 mod quantity;
@@ -220,7 +221,8 @@ pub fn validate_labels_and_annotations(metadata: &Value) -> Vec<Cause> {
 /// refused.
 pub fn template_causes(template: &mut Value, path: &str) -> Vec<Cause> {
     defaults::fill_in("core.v1.PodTemplateSpec", template);
-    causes_of(template, path, |template| apps::validate_template(template, &["Always"]))
+    let causes = causes_of(template, path, |template| apps::validate_template(template, &["Always"]));
+    if causes.is_empty() { plugins::causes_of_pods(template, path) } else { causes }
 }
 
 /// Validates a write to a subresource.

@@ -99,6 +99,11 @@ impl Examination<'_> {
         let mistyped = judgement.causes.iter().any(|cause| cause.reason == "FieldValueTypeInvalid");
         findings.extend(judgement.causes.iter().filter_map(|cause| self.cause(cause, Source::Schema)));
         findings.extend(judgement.rules.iter().filter_map(|cause| self.cause(cause, Source::Cel)));
+        findings.extend(judgement.pods.iter().filter_map(|cause| {
+            let finding = self.cause(cause, Source::Schema)?;
+            let message = format!("{} (an API server would refuse the pods)", finding.message);
+            Some(Finding { message, ..finding })
+        }));
         findings.extend(judgement.warnings.into_iter().map(|text| self.warning(text, Source::Schema)));
         // A server stops if a webhook cannot decode the object. The schema's messages about that are better, so they stay.
         match (unreadable, asked) {
@@ -177,7 +182,11 @@ impl Examination<'_> {
             "<nil>" => cause.message.split('"').nth(3).unwrap_or_default(),
             path => path.trim_start_matches('.'),
         };
-        let code = if cause.reason == examine::TOO_LARGE { 413 } else { 422 };
+        let code = match cause.reason {
+            examine::TOO_LARGE => 413,
+            "Forbidden" => 403,
+            _ => 422,
+        };
         Some(self.finding(Severity::Error, path, cause.reason, cause.message.clone(), source, code))
     }
 

@@ -38,14 +38,20 @@ impl Strategy for Pod {
     fn prepare_create(&self, value: &mut Value) {
         let spec = &mut value["spec"];
         tolerate_lost_nodes(spec);
+        // A pod of an unknown class has none yet.
         fill(spec, "priority", 0);
         fill(spec, "preemptionPolicy", "PreemptLowerPriority");
         let class = quality(spec);
         value["status"] = json!({"phase": "Pending", "qosClass": class});
     }
 
-    fn prepare_update(&self, value: &mut Value, _live: &Value) {
+    fn prepare_update(&self, value: &mut Value, live: &Value) {
         tolerate_lost_nodes(&mut value["spec"]);
+        for key in ["priority", "preemptionPolicy"] {
+            if value["spec"][key].is_null() {
+                put(&mut value["spec"], key, live["spec"].get(key).cloned());
+            }
+        }
     }
 
     fn prepare_status(&self, value: &mut Value, live: &Value) {

@@ -176,6 +176,7 @@ fn pods() -> Vec<Mistake> {
         ("securityContext", json!({"supplementalGroupsPolicy": "x"})),
         ("securityContext", json!({"sysctls": [{"name": "a b", "value": "c"}]})),
         (
+        ("preemptionPolicy", json!("Never")),
             "securityContext",
             json!({"sysctls": [{"name": "kernel.shm_rmid_forced", "value": "1"}, {"name": "kernel.shm_rmid_forced", "value": "1"}]}),
         ),
@@ -186,6 +187,10 @@ fn pods() -> Vec<Mistake> {
         (
             "resourceClaims",
             json!([{"name": "r", "resourceClaimName": "a", "resourceClaimTemplateName": "b"}]),
+        ("overhead", json!({"cpu": "1"})),
+        ("priority", json!(0)),
+        ("priority", json!(100)),
+        ("priorityClassName", json!("system-node-critical")),
         ),
         ("resourceClaims", json!([{"name": "r", "resourceClaimName": "A_b"}])),
         ("resourceClaims", json!([{"name": "A_b", "resourceClaimName": "a"}])),

@@ -9,6 +9,7 @@ mod models;
 mod objects;
 mod own_routes;
 mod picker;
+mod pods;
 mod settings;
 
 use longboat_manifest::parse_all;

@@ -1,0 +1,53 @@
+//! Pods that an API server would refuse, although it accepts what they are made from.
+
+use super::{said, service, told};
+
+#[test]
+fn resources_of_a_pod_are_at_least_those_of_its_containers() {
+    let pod = |resources: &str, container: &str| {
+        said(&service(&format!(
+            "  template:\n    resources: {resources}\n    containers:\n    - name: main\n      resources: {container}\n"
+        )))
+    };
+    assert_eq!(
+        pod("{requests: {cpu: '1'}}", "{requests: {cpu: '4'}}"),
+        ["8:28 error spec.template.resources.requests.cpu FieldValueInvalid"]
+    );
+    // Its pods request as much as they may have.
+    assert_eq!(
+        pod("{requests: {cpu: '1'}}", "{limits: {cpu: '4'}}"),
+        ["8:28 error spec.template.resources.requests.cpu FieldValueInvalid"]
+    );
+    assert_eq!(
+        pod("{limits: {memory: 1Gi}}", "{limits: {memory: 4Gi}}"),
+        ["11:28 error spec.template.containers[name=main].resources.limits.memory FieldValueInvalid"]
+    );
+    assert_eq!(pod("{limits: {memory: 64Gi}}", "{limits: {memory: 4Gi}}"), [""; 0]);
+}
+
+#[test]
+fn admission_plugins_refuse_pods_with_a_priority_or_an_overhead_of_their_own() {
+    let template =
+        |line: &str| told(&service(&format!("  template:\n    containers: [{{name: main}}]\n    {line}\n")));
+    let refused = "(an API server would refuse the pods of Deployment one-kserve at spec.template.spec";
+    let why = "the integer value of priority (100) must not be provided in pod spec; priority admission controller computed 0 from \
+               the given PriorityClass name";
+    assert_eq!(
+        template("priority: 100"),
+        [format!("9 error spec.template.priority: {why} {refused}.priority)")]
+    );
+    let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+    assert_eq!(
+        template("overhead: {cpu: '1'}"),
+        [format!("9 error spec.template.overhead: {why} {refused}.overhead)")]
+    );
+    // A cluster may have these classes.
+    assert_eq!(template("priorityClassName: high"), [""; 0]);
+    assert_eq!(template("runtimeClassName: vm"), [""; 0]);
+
+    let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: one}\nspec:\n  template:\n    spec:\n      restartPolicy: Never\n      \
+               containers: [{name: main, image: a}]\n      preemptionPolicy: Never\n";
+    let why = "the string value of PreemptionPolicy (Never) must not be provided in pod spec; priority admission controller computed \
+               PreemptLowerPriority from the given PriorityClass name (an API server would refuse the pods)";
+    assert_eq!(told(job), [format!("9 error spec.template.spec.preemptionPolicy: {why}")]);
+}
