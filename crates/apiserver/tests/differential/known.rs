@@ -29,6 +29,7 @@ pub(crate) fn requests() -> Vec<(u16, Request)> {
     all.extend(workloads());
     all.extend(bindings());
     all.extend(schedules());
+    all.extend(policies());
     all
 }
 
@@ -90,6 +91,34 @@ fn empty_labels() -> Vec<(u16, Request)> {
         .flat_map(|plural| [json!({}), json!(null)].map(|labels| (format!("{APPS}/{plural}"), labels)))
         .map(|(path, labels)| request(422, Verb::Post, &path, with(&path, place, labels)))
         .collect()
+}
+
+/// Labels of namespaces name the policy of Pod Security. There is one default PriorityClass.
+fn policies() -> Vec<(u16, Request)> {
+    let label = |code, key: &str, value: &str| {
+        let labels = json!({format!("pod-security.kubernetes.io/{key}"): value});
+        request(
+            code,
+            Verb::Post,
+            "/api/v1/namespaces",
+            json!({"metadata": {"name": "policy", "labels": labels}}),
+        )
+    };
+    let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
+    let class = |code, name: &str, value: i64| {
+        let body = json!({"metadata": {"name": name}, "value": value, "globalDefault": true});
+        (code, Request { verb: Verb::Post, path: classes.to_owned(), body })
+    };
+    vec![
+        label(201, "enforce", "baseline"),
+        label(201, "warn-version", "latest"),
+        label(422, "enforce", "restrictd"),
+        label(422, "audit", ""),
+        label(422, "warn-version", "1.34"),
+        label(422, "enforce-version", "v1.01"),
+        class(201, "first", 0),
+        class(403, "second", 1),
+    ]
 }
 
 /// The server reports every rule that a finalizer breaks. In an update it reports each error once per validation.

@@ -51,3 +51,12 @@ fn admission_plugins_refuse_pods_with_a_priority_or_an_overhead_of_their_own() {
                PreemptLowerPriority from the given PriorityClass name (an API server would refuse the pods)";
     assert_eq!(told(job), [format!("9 error spec.template.spec.preemptionPolicy: {why}")]);
 }
+
+#[test]
+fn labels_of_a_namespace_name_a_policy_of_pod_security() {
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: one\n  labels:\n    pod-security.kubernetes.io/enforce: restrictd\n";
+    assert_eq!(
+        said(namespace),
+        ["6:5 error metadata.labels[pod-security.kubernetes.io/enforce] FieldValueInvalid"]
+    );
+}
