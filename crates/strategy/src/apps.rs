@@ -207,9 +207,13 @@ fn with_claims(spec: &Value) -> Value {
 
 /// Reports all validation errors of a pod template.
 pub(super) fn validate_template(template: &Field<'_>, policies: &[&str]) {
-    checks::labels(&template.at("metadata.labels").named(format!("{}.labels", template.path)));
-    checks::annotations(&template.at("metadata.annotations"));
+    // kube-apiserver omits a part of these paths.
+    let [labels, annotations] = ["labels", "annotations"]
+        .map(|key| template.at(&format!("metadata.{key}")).named(format!("{}.{key}", template.path)));
+    checks::labels(&labels);
+    checks::annotations(&annotations);
     let spec = template.at("spec");
+    pod::profiles_in_annotations(&annotations, &spec);
     pod::validate_spec(&spec);
     if !spec.list("ephemeralContainers").is_empty() {
         spec.at("ephemeralContainers").forbidden("ephemeral containers not allowed in pod template");

@@ -167,7 +167,7 @@ pub(crate) fn field_value(pod: &Pod, path: &str, facts: &PodFacts) -> Result<Str
         "metadata.uid" => text(meta.uid.as_ref()),
         "metadata.labels" => format_map(meta.labels.as_ref()),
         "metadata.annotations" => format_map(meta.annotations.as_ref()),
-        "spec.nodeName" => facts.node_name.clone(),
+        "spec.nodeName" | "spec.host" => facts.node_name.clone(),
         "spec.serviceAccountName" => text(spec.and_then(|spec| spec.service_account_name.as_ref())),
         "spec.restartPolicy" => text(spec.and_then(|spec| spec.restart_policy.as_ref())),
         "status.hostIP" | "status.hostIPs" => facts.host_ip.clone(),

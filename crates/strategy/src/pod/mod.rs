@@ -23,6 +23,7 @@ pub(super) use self::{
     files::forbid_parent_path,
     placement::node_selector,
     resources::{HUGE_PAGES, container_resource, is_pod_level},
+    security::profiles_in_annotations,
     validate::{validate_spec, warnings},
     volumes::source as volume_source,
 };

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::files;
 use crate::{Field, checks::within};
+
+/// How annotations with the AppArmor profile of a container begin.
+const APP_ARMOR_ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
 
 /// Validates the security context of a pod.
 pub(super) fn of_pod(spec: &Field<'_>) {
@@ -83,6 +86,23 @@ pub(super) fn of_container(container: &Field<'_>) {
     }
 }
 
+/// Refuses AppArmor profiles in annotations, which were the place for them before, if they name no container or no profile.
+pub(crate) fn profiles_in_annotations(annotations: &Field<'_>, spec: &Value) {
+    for (key, profile) in annotations.as_object().into_iter().flatten() {
+        let Some(container) = key.strip_prefix(APP_ARMOR_ANNOTATION) else { continue };
+        let place = annotations.with(profile).named(format!("{}[{key}]", annotations.path));
+        let mut all =
+            ["containers", "initContainers"].iter().filter_map(|list| spec[list].as_array()).flatten();
+        if !all.any(|known| known["name"] == container) {
+            place.invalid_as(Value::from(container), "container not found");
+        }
+        let name = profile.as_str().unwrap_or_default();
+        if !matches!(name, "" | "runtime/default" | "unconfined") && !name.starts_with("localhost/") {
+            place.invalid(format!("invalid AppArmor profile name: {profile}"));
+        }
+    }
+}
+
 fn ids(context: &Field<'_>) {
     for key in ["runAsUser", "runAsGroup", "fsGroup"] {
         id(&context.at(key));
@@ -125,10 +145,25 @@ fn profiles(context: &Field<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
     use crate::causes_of;
+
+    #[test]
+    fn an_annotation_names_a_container_and_a_profile() {
+        let refused = |container: &str, profile: &str| {
+            let annotations = json!({format!("{APP_ARMOR_ANNOTATION}{container}"): profile});
+            let spec = json!({"containers": [{"name": "main"}]});
+            let causes =
+                causes_of(&annotations, "a", |annotations| profiles_in_annotations(annotations, &spec));
+            causes.into_iter().map(|cause| cause.message).collect::<Vec<_>>()
+        };
+        for profile in ["", "runtime/default", "unconfined", "localhost/p"] {
+            assert_eq!(refused("main", profile), [""; 0]);
+        }
+        let unknown = "Invalid value: \"foo\": invalid AppArmor profile name: \"foo\"";
+        assert_eq!(refused("main", "foo"), [unknown]);
+        assert_eq!(refused("other", ""), ["Invalid value: \"other\": container not found"]);
+    }
 
     #[test]
     fn a_container_cannot_be_privileged_and_forbid_to_become_so() {

@@ -1,5 +1,7 @@
 //! Validation of references to fields of the pod and to resources of its containers.
 
+use serde_json::Value;
+
 use crate::{Field, checks::qualified};
 
 /// The fields that environment variables can have, apart from labels and annotations.
@@ -19,6 +21,8 @@ pub(super) const VOLUME_FIELDS: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 /// The fields that have a name in the API, whether or not something can have their value.
 const OTHER_FIELDS: [&str; 3] = ["spec.restartPolicy", "spec.schedulerName", "status.phase"];
+/// What the field `spec.nodeName` was called before. References to it are still valid.
+const FORMER_NODE_NAME: &str = "spec.host";
 const RESOURCES: [&str; 6] = [
     "limits.cpu",
     "limits.ephemeral-storage",
@@ -33,7 +37,9 @@ const BYTE_DIVISORS: &[&str] =
 
 /// Validates a reference to a field of the pod. `known` are the fields that the place can have.
 pub(super) fn field(reference: &Field<'_>, known: &[&str]) {
-    let place = reference.at("fieldPath");
+    let given = reference.at("fieldPath");
+    let current = Value::from("spec.nodeName");
+    let place = given.with(if given.as_text() == FORMER_NODE_NAME { &current } else { given.value });
     let field = place.as_text();
     if field.is_empty() {
         place.required("");

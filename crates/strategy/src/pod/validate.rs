@@ -10,6 +10,7 @@ use crate::{Field, checks, names::NameRule, quantity::Quantity};
 /// Reports all validation errors of a Pod.
 pub(crate) fn validate(pod: &Field<'_>, live: Option<&Value>) {
     let spec = pod.at("spec");
+    security::profiles_in_annotations(&pod.at("metadata.annotations"), &spec);
     validate_spec(&spec);
     let Some(live) = live else {
         if !spec.list("ephemeralContainers").is_empty() {

@@ -80,6 +80,7 @@ pub(crate) fn source(kind: &str, source: &Field<'_>) {
     let required = match kind {
         "configMap" => "name",
         "secret" => "secretName",
+        "gitRepo" => "repository",
         "persistentVolumeClaim" => "claimName",
         "hostPath" => "path",
         _ => "",
@@ -120,7 +121,16 @@ pub(crate) fn source(kind: &str, source: &Field<'_>) {
                 directory.invalid("must be an absolute path");
             }
         }
-        "csi" => driver_name(&source.text_at("driver")),
+        "csi" => {
+            driver_name(&source.text_at("driver"));
+            let secret = source.at("nodePublishSecretRef.name");
+            if source["nodePublishSecretRef"].is_object() {
+                secret.not_empty("");
+            }
+            // kube-apiserver omits a part of the path.
+            secret.named(format!("{}.name", source.path)).optional_name(NameRule::Subdomain);
+        }
+        "gitRepo" => files::below(&source.at("directory")),
         _ => {}
     }
 }

@@ -137,6 +137,7 @@ pub(super) fn variables() -> Vec<Mistake> {
         json!({"name": "A", "valueFrom": {"configMapKeyRef": {"name": "A_b", "key": "a b"}}}),
         json!({"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "status.phase"}}}),
         json!({"name": "A", "valueFrom": {"fieldRef": {"fieldPath": ""}}}),
+        json!({"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.host"}}}),
         json!({"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels"}}}),
         json!({"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['a b']"}}}),
         json!({"name": "A", "valueFrom": {"fieldRef": {"apiVersion": "v2", "fieldPath": "metadata.name"}}}),

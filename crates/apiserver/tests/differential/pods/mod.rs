@@ -11,19 +11,36 @@ use crate::requests::{Request, Verb};
 
 /// Returns every mistake, in a pod and in the template of a Deployment.
 pub(crate) fn requests() -> Vec<Request> {
-    let pod = |spec: &Value| Request {
+    let pod = |metadata: &Value, spec: &Value| Request {
         verb: Verb::Post,
         path: "/api/v1/namespaces/diff/pods?dryRun=All".to_owned(),
-        body: json!({"metadata": {"name": "wrong"}, "spec": spec}),
+        body: json!({"metadata": with(metadata, "name", json!("wrong")), "spec": spec}),
     };
-    let deployment = |spec: &Value| Request {
+    let deployment = |metadata: &Value, spec: &Value| Request {
         verb: Verb::Post,
         path: "/apis/apps/v1/namespaces/diff/deployments?dryRun=All".to_owned(),
         body: json!({"metadata": {"name": "wrong"}, "spec": {
             "selector": {"matchLabels": {"a": "b"}},
-            "template": {"metadata": {"labels": {"a": "b"}}, "spec": spec}}}),
+            "template": {"metadata": with(metadata, "labels", json!({"a": "b"})), "spec": spec}}}),
     };
-    mistakes().iter().flat_map(|spec| [pod(spec), deployment(spec)]).collect()
+    let specs = mistakes().into_iter().map(|spec| (json!({}), spec));
+    let annotated =
+        annotations().into_iter().map(|annotations| (json!({"annotations": annotations}), base()));
+    specs
+        .chain(annotated)
+        .flat_map(|(metadata, spec)| [pod(&metadata, &spec), deployment(&metadata, &spec)])
+        .collect()
+}
+
+fn with(object: &Value, key: &str, value: Value) -> Value {
+    let mut object = object.clone();
+    object[key] = value;
+    object
+}
+
+fn annotations() -> Vec<Value> {
+    let profile = |container: &str, profile: &str| json!({format!("container.apparmor.security.beta.kubernetes.io/{container}"): profile});
+    vec![profile("c", "foo"), profile("other", "unconfined"), profile("b", ""), json!({"a b": "c"})]
 }
 
 /// A valid spec, which every mistake changes.
@@ -96,6 +113,11 @@ fn volumes() -> Vec<Mistake> {
         json!({"nfs": {"server": "", "path": "a"}}),
         json!({"csi": {}}),
         json!({"csi": {"driver": "a_b"}}),
+        json!({"csi": {"driver": "a", "nodePublishSecretRef": {}}}),
+        json!({"csi": {"driver": "a", "nodePublishSecretRef": {"name": "A_b"}}}),
+        json!({"gitRepo": {"repository": ""}}),
+        json!({"gitRepo": {"repository": "r", "directory": "/a"}}),
+        json!({"gitRepo": {"repository": "r", "directory": "../a"}}),
         json!({"image": {}}),
         json!({"image": {"reference": "r", "pullPolicy": "x"}}),
         json!({"ephemeral": {}}),
@@ -104,6 +126,7 @@ fn volumes() -> Vec<Mistake> {
         json!({"downwardAPI": {"items": [{"path": ""}]}}),
         json!({"downwardAPI": {"items": [{"path": "/a", "fieldRef": {"fieldPath": "metadata.name"}}]}}),
         json!({"downwardAPI": {"items": [{"path": "a", "fieldRef": {"fieldPath": "status.podIP"}}]}}),
+        json!({"downwardAPI": {"items": [{"path": "a", "fieldRef": {"fieldPath": "spec.host"}}]}}),
         json!({"downwardAPI": {"items": [{"path": "a", "resourceFieldRef": {"resource": "limits.cpu"}}]}}),
         json!({"downwardAPI": {"items": [{"path": "a", "resourceFieldRef": {"containerName": "c", "resource": "limits.gpu"}}]}}),
         json!({"downwardAPI": {"defaultMode": 1000, "items": []}}),
@@ -153,6 +176,7 @@ fn pods() -> Vec<Mistake> {
         ("nodeName", json!("A_b")),
         ("priorityClassName", json!("A_b")),
         ("preemptionPolicy", json!("x")),
+        ("preemptionPolicy", json!("Never")),
         ("runtimeClassName", json!("A_b")),
         ("nodeSelector", json!({"a b": "c"})),
         ("nodeSelector", json!({"a": "b c"})),
@@ -163,6 +187,10 @@ fn pods() -> Vec<Mistake> {
         ("os", json!({})),
         ("hostUsers", json!(false)),
         ("overhead", json!({"cpu": "-1"})),
+        ("overhead", json!({"cpu": "1"})),
+        ("priority", json!(0)),
+        ("priority", json!(100)),
+        ("priorityClassName", json!("system-node-critical")),
         ("resources", json!({"limits": {"nvidia.com/gpu": "1"}})),
         ("resources", json!({"limits": {"cpu": "1"}, "requests": {"cpu": "2"}})),
         ("tolerations", json!([{"operator": "Equal", "value": "x"}])),
@@ -176,7 +204,6 @@ fn pods() -> Vec<Mistake> {
         ("securityContext", json!({"supplementalGroupsPolicy": "x"})),
         ("securityContext", json!({"sysctls": [{"name": "a b", "value": "c"}]})),
         (
-        ("preemptionPolicy", json!("Never")),
             "securityContext",
             json!({"sysctls": [{"name": "kernel.shm_rmid_forced", "value": "1"}, {"name": "kernel.shm_rmid_forced", "value": "1"}]}),
         ),
@@ -187,10 +214,6 @@ fn pods() -> Vec<Mistake> {
         (
             "resourceClaims",
             json!([{"name": "r", "resourceClaimName": "a", "resourceClaimTemplateName": "b"}]),
-        ("overhead", json!({"cpu": "1"})),
-        ("priority", json!(0)),
-        ("priority", json!(100)),
-        ("priorityClassName", json!("system-node-critical")),
         ),
         ("resourceClaims", json!([{"name": "r", "resourceClaimName": "A_b"}])),
         ("resourceClaims", json!([{"name": "A_b", "resourceClaimName": "a"}])),

@@ -53,6 +53,23 @@ fn admission_plugins_refuse_pods_with_a_priority_or_an_overhead_of_their_own() {
 }
 
 #[test]
+fn annotations_name_containers_and_profiles_and_a_former_name_of_a_field_is_valid() {
+    let annotation = |profile: &str| {
+        let key = "container.apparmor.security.beta.kubernetes.io/main";
+        said(&service(&format!("  annotations: {{{key}: {profile}}}\n")))
+    };
+    assert_eq!(
+        annotation("foo"),
+        [
+            r#"7:17 error spec.annotations["container.apparmor.security.beta.kubernetes.io/main"] FieldValueInvalid"#
+        ]
+    );
+    assert_eq!(annotation("unconfined"), [""; 0]);
+    let host = "  template:\n    containers:\n    - name: main\n      env: [{name: NODE, valueFrom: {fieldRef: {fieldPath: spec.host}}}]\n";
+    assert_eq!(said(&service(host)), [""; 0]);
+}
+
+#[test]
 fn labels_of_a_namespace_name_a_policy_of_pod_security() {
     let namespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: one\n  labels:\n    pod-security.kubernetes.io/enforce: restrictd\n";
     assert_eq!(
