@@ -9,8 +9,11 @@ use crate::{
     kinds::Resource,
     state::State,
     status::{ApiError, Cause},
-    strategy::defaults::fill,
+    strategy::{self, defaults::fill},
 };
+
+/// What a Service loses that becomes one of the type `ExternalName`.
+const ADDRESS_FIELDS: [&str; 4] = ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"];
 
 /// Whether this is the kind that gets addresses.
 pub(crate) fn is_service(resource: &Resource) -> bool {
@@ -66,13 +69,18 @@ pub(crate) fn allocate(
     let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let spec = &mut value["spec"];
     if spec["type"] == "ExternalName" {
-        for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
-            if let Some(fields) = spec.as_object_mut() {
-                fields.remove(key);
-            }
+        if let Some(fields) = spec.as_object_mut() {
+            // A new one must not have them, which its validation says.
+            let lost = ADDRESS_FIELDS.iter().filter(|_| live.is_some());
+            lost.chain(&["internalTrafficPolicy"]).for_each(|key| drop(fields.remove(*key)));
         }
         return Ok(allocation);
     }
+    let causes = strategy::address_causes(value);
+    if !causes.is_empty() {
+        return Err(ApiError::invalid(resource.about_kind(&name), &causes));
+    }
+    let spec = &mut value["spec"];
     // Declared after `allocation`, so that an error drops it first: to free what it holds, the allocation takes this lock.
     let mut all = state.addresses.lock();
     let had = live.is_some_and(|l| l["spec"]["clusterIP"].is_string());
@@ -116,8 +124,10 @@ pub(crate) fn allocate(
 /// Takes the cluster IP that a Service names.
 fn take_address(all: &mut Addresses, given: &str) -> Result<Ipv4Addr, Cause> {
     let refuse = |why: String| Cause::invalid("spec.clusterIPs", &json!([given]), why);
-    let address: Ipv4Addr =
-        given.parse().map_err(|_| refuse("failed to allocate IP: not a valid IPv4 address".to_owned()))?;
+    let address: Ipv4Addr = given.parse().map_err(|_| {
+        let why = "IPv6 is not configured on this cluster";
+        Cause::invalid("spec.clusterIPs[0]", &json!([given]), why)
+    })?;
     match all.take(address) {
         Ok(true) => Ok(address),
         Ok(false) => Err(refuse(format!("failed to allocate IP {given}: provided IP is already allocated"))),

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{
     checks::{NOT_A_CIDR, NOT_AN_IP, cidr, ip, labels, qualified, special_address, unique, within},
+    defaults::is_zero,
     names::NameRule,
 };
 use crate::Field;
@@ -32,9 +33,6 @@ pub(super) fn validate(spec: &Field<'_>) {
         let seconds = spec.at("sessionAffinityConfig.clientIP.timeoutSeconds");
         within(&seconds, 1..=86_400, "must be greater than 0 and less than 86400");
     }
-    if !spec.list("clusterIPs").is_empty() && spec.text("clusterIP").is_empty() {
-        spec.at("clusterIPs").invalid("must be empty when `clusterIP` is not specified");
-    }
     for address in spec.items("externalIPs") {
         match ip(address.as_text()) {
             None => address.invalid(NOT_AN_IP),
@@ -60,7 +58,47 @@ pub(super) fn validate(spec: &Field<'_>) {
         }
     }
     policies(spec);
+    addresses(spec);
+}
+
+/// Validates what a server looks at before it allocates addresses: cluster IPs and their families.
+pub(super) fn addresses(spec: &Field<'_>) {
+    let all = spec.at("clusterIPs");
+    let (first, given) = (spec.text("clusterIP"), spec.list("clusterIPs"));
+    if spec["type"] == "ExternalName" {
+        for field in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"].map(|key| spec.at(key)) {
+            if !is_zero(&field) {
+                field.forbidden("may not be set for ExternalName services");
+            }
+        }
+        return;
+    }
     families(spec);
+    match given.first() {
+        Some(_) if first.is_empty() => all.invalid("must be empty when `clusterIP` is not specified"),
+        Some(address) if *address != first => all.invalid("first value must match `clusterIP`"),
+        _ => {}
+    }
+    let before = spec.count();
+    for (index, address) in spec.items("clusterIPs").enumerate() {
+        if index > 0 || address.as_text() != "None" {
+            if ip(address.as_text()).is_none() {
+                address.invalid(NOT_AN_IP);
+            }
+        } else if given.len() > 1 {
+            all.invalid("'None' must be the first and only value");
+        }
+    }
+    if given.len() > 2 {
+        all.invalid("may only hold up to 2 values");
+    }
+    let are_of_one_family = |pair: &[Value]| {
+        let [one, other] = [0, 1].map(|at| pair[at].as_str().and_then(ip).map(|address| address.is_ipv4()));
+        one == other
+    };
+    if spec.count() == before && given.windows(2).any(are_of_one_family) {
+        all.invalid("may specify no more than one IP for each IP family");
+    }
 }
 
 /// Whether a Service can be reached from outside of the cluster.

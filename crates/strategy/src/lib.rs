@@ -52,6 +52,7 @@ pub use longboat_schema::{Cause, Field, causes_of};
 pub use self::{
     interface::Strategy,
     selector::{selector_text, selects},
+    service::address_causes,
 };
 
 pub(crate) use self::{

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Value, json};
 
-use super::{Strategy, checks, exposure, names::NameRule};
-use crate::{Cause, Field};
+use super::{Strategy, checks, defaults::fill, exposure, names::NameRule};
+use crate::{Cause, Field, causes_of};
 
 /// Services.
 #[derive(Debug)]
@@ -14,6 +14,11 @@ pub(crate) struct Service;
 impl Strategy for Service {
     fn prepare_create(&self, value: &mut Value) {
         value["status"] = json!({"loadBalancer": {}});
+        let spec = &mut value["spec"];
+        if spec["clusterIP"].as_str().is_some_and(|address| !address.is_empty()) {
+            let address = spec["clusterIP"].clone();
+            fill(spec, "clusterIPs", json!([address]));
+        }
     }
 
     fn prepare_update(&self, value: &mut Value, live: &Value) {
@@ -96,6 +101,11 @@ impl Strategy for Service {
     fn selectable(&self) -> &'static [&'static str] {
         &["spec.clusterIP", "spec.type"]
     }
+}
+
+/// Returns why a server would allocate no addresses for a Service.
+pub fn address_causes(service: &Value) -> Vec<Cause> {
+    causes_of(service, "", |service| exposure::addresses(&service.at("spec")))
 }
 
 /// Keeps the addresses of the live Service if the update does not name addresses.

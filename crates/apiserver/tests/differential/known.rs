@@ -29,6 +29,7 @@ pub(crate) fn requests() -> Vec<(u16, Request)> {
     all.extend(workloads());
     all.extend(bindings());
     all.extend(schedules());
+    all.extend(addresses());
     all.extend(policies());
     all
 }
@@ -91,6 +92,35 @@ fn empty_labels() -> Vec<(u16, Request)> {
         .flat_map(|plural| [json!({}), json!(null)].map(|labels| (format!("{APPS}/{plural}"), labels)))
         .map(|(path, labels)| request(422, Verb::Post, &path, with(&path, place, labels)))
         .collect()
+}
+
+/// A server looks at cluster IPs before it allocates one, and at the rest of a Service after that.
+fn addresses() -> Vec<(u16, Request)> {
+    let path = format!("{CORE}/services");
+    let wrong = [
+        json!({"clusterIP": "x", "ports": [{"port": 0}]}),
+        json!({"clusterIPs": ["10.96.0.77"]}),
+        json!({"clusterIP": "10.96.0.77", "clusterIPs": ["10.96.0.78"]}),
+        json!({"clusterIP": "None", "clusterIPs": ["None", "10.96.0.78"]}),
+        json!({"clusterIP": "10.96.0.77", "clusterIPs": ["10.96.0.77", "10.96.0.78"]}),
+        json!({"clusterIP": "10.96.0.77", "clusterIPs": ["10.96.0.77", "fd00::1", "x"]}),
+        json!({"ipFamilies": ["IPv4", "IPv4"]}),
+        json!({"ipFamilyPolicy": "x"}),
+        json!({"type": "ExternalName", "externalName": "a", "clusterIP": "10.96.0.77"}),
+        json!({"type": "ExternalName", "externalName": "a", "ipFamilies": ["IPv4"]}),
+        json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 80}]}),
+        json!({"type": "x", "ports": [{"port": 0}]}),
+    ];
+    let requests = wrong.into_iter().map(|change| {
+        let mut spec = json!({"ports": [{"port": 80}]});
+        spec.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        let body = json!({"metadata": {"name": "wrong"}, "spec": spec});
+        // A dry run allocates no port.
+        (422, Request { verb: Verb::Post, path: path.clone(), body })
+    });
+    let spec = json!({"type": "ExternalName", "externalName": "a", "internalTrafficPolicy": "Cluster"});
+    let external = json!({"metadata": {"name": "external"}, "spec": spec});
+    requests.chain([request(201, Verb::Post, &path, external)]).collect()
 }
 
 /// Labels of namespaces name the policy of Pod Security. There is one default PriorityClass.
