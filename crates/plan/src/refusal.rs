@@ -200,7 +200,8 @@ impl Refusal {
                 let culprit = known
                     .entry((cause.message.replace(&cause.field, ""), inputs.clone()))
                     .or_insert_with(|| parts.culprit(cause, &place.field, &inputs));
-                culprit.clone().or_else(|| inputs.first().map(|first| (*first).to_owned()))
+                let input = culprit.clone().or_else(|| inputs.first().map(|first| (*first).to_owned()))?;
+                Some(place.below(objects.get(at)?, &input, &json).unwrap_or(input))
             })?;
             Some(format!("spec.{}", paths::of_pointer(&json, &pointer)))
         };
@@ -277,7 +278,6 @@ fn objects(children: &Children<Planned>) -> Vec<Value> {
     kinds!(children each)
 }
 
-/// A refused field of a child, and fields by which its origin can be found.
 /// The path of a refused field, for which kube-apiserver has another one in a few places.
 fn real_path(path: &str) -> String {
     let limit = path.split_once(".resources.containers[").and_then(|(spec, limit)| {
@@ -287,6 +287,7 @@ fn real_path(path: &str) -> String {
     limit.unwrap_or_else(|| path.replace(".template.annotations", ".template.metadata.annotations"))
 }
 
+/// A refused field of a child, and fields by which its origin can be found.
 struct Place {
     /// The refused field, as a JSON pointer. The child may lack it.
     field: String,
@@ -314,6 +315,18 @@ impl Place {
         let leaves =
             below.take(MAX_TRACED_FIELDS).map(|(place, _)| format!("{known}{}", place.pointer)).collect();
         Some(Self { field, known, leaves })
+    }
+
+    /// Returns the origin of the refused field, if it depends on the name of a list's element because it is below the element of this
+    /// name: the same field of that element, which sets it, or leaves it to the planner.
+    fn below(&self, object: &Value, input: &str, spec: &Value) -> Option<String> {
+        let (element, name) = (input.strip_suffix("/name")?, spec.pointer(input)?);
+        let is_item =
+            |pointer: &str| pointer.rsplit('/').next().is_some_and(|step| step.parse::<usize>().is_ok());
+        let ends = self.field.match_indices('/').map(|(at, _)| &self.field[..at]);
+        let mut items = ends.filter(|pointer| is_item(element) && is_item(pointer));
+        let own = items.find(|item| object.pointer(item).is_some_and(|item| item["name"] == *name))?;
+        Some(format!("{element}{}", self.field.strip_prefix(own)?))
     }
 
     /// Returns the origin of the refused field, if the field `leaf` beside it is a copy of `copied`.

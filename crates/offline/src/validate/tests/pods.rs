@@ -53,6 +53,17 @@ fn admission_plugins_refuse_pods_with_a_priority_or_an_overhead_of_their_own() {
 }
 
 #[test]
+fn a_fault_that_comes_from_the_planner_is_at_the_element_that_it_is_planned_for() {
+    let init = "  template:\n    containers: [{name: main}]\n    initContainers:\n    - name: storage-initializer\n      resources: {limits: {memory: '1'}}\n";
+    assert_eq!(
+        said(&service(init)),
+        [
+            "11:7 error spec.template.initContainers[name=storage-initializer].resources.requests FieldValueInvalid"
+        ]
+    );
+}
+
+#[test]
 fn annotations_name_containers_and_profiles_and_a_former_name_of_a_field_is_valid() {
     let annotation = |profile: &str| {
         let key = "container.apparmor.security.beta.kubernetes.io/main";
