@@ -95,11 +95,11 @@ impl Schema {
             Value::Array(items) => {
                 let schema = self.items.as_deref()?;
                 let mut items = items.iter().enumerate();
-                items.find_map(|(position, item)| schema.mismatch(item)?.inside(&position.to_string()))
+                items.find_map(|(position, item)| Some(schema.mismatch(item)?.inside(&position.to_string())))
             }
-            Value::Object(fields) => {
-                fields.iter().find_map(|(name, field)| self.mismatch_of_field(name, field)?.inside(name))
-            }
+            Value::Object(fields) => fields
+                .iter()
+                .find_map(|(name, field)| Some(self.mismatch_of_field(name, field)?.inside(name))),
             _ => None,
         }
     }
@@ -206,7 +206,7 @@ fn is_boolean(value: &Value) -> bool {
     const WORDS: [&str; 12] = ["0", "off", "f", "false", "n", "no", "1", "on", "t", "true", "y", "yes"];
     match value {
         Value::Bool(_) => true,
-        Value::Number(number) => number.as_f64().is_some_and(|number| number == 0.0 || number == 1.0),
+        Value::Number(_) => number(value).is_some_and(|number| [0.0, 1.0].contains(&number)),
         Value::String(text) => WORDS.contains(&text.to_ascii_lowercase().as_str()),
         _ => false,
     }
@@ -216,9 +216,9 @@ fn is_boolean(value: &Value) -> bool {
 
 impl Mismatch<'_> {
     /// Puts a step before the path.
-    fn inside(mut self, step: &str) -> Option<Self> {
+    fn inside(mut self, step: &str) -> Self {
         self.path = if self.path.is_empty() { step.to_owned() } else { format!("{step}.{}", self.path) };
-        Some(self)
+        self
     }
 }
 
