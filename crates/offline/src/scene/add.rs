@@ -10,6 +10,7 @@ use longboat_api::{
 };
 use longboat_compose::Layer;
 use longboat_key::Key;
+use longboat_plan::types::{self, Gateway, GatewayClass};
 use serde::de::DeserializeOwned;
 
 use super::{NO_UID, Scene, SceneError, Subject};
@@ -70,25 +71,24 @@ impl Scene {
 
     fn add_other(&mut self, stored: &StoredManifest) -> Result<(), SceneError> {
         let snapshot = &mut self.snapshot;
-        let group = stored.document.group();
-        macro_rules! into {
-            ($field:ident) => {
-                snapshot.$field.insert(Arc::new(read(stored)?))
+        let of = (stored.object["apiVersion"].as_str().unwrap_or_default(), stored.document.kind());
+        macro_rules! each {
+            ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
+                match of {
+                    // Planning sees each object of somebody else that has the name of a child.
+                    $((types::$kind::API_VERSION, types::$kind::KIND) => {
+                        snapshot.$field.insert(Arc::new(read(stored)?));
+                    })*
+                    (Gateway::API_VERSION, Gateway::KIND) => snapshot.gateways.insert(Arc::new(read(stored)?)),
+                    (GatewayClass::API_VERSION, GatewayClass::KIND) => {
+                        snapshot.gateway_classes.insert(Arc::new(read(stored)?));
+                    }
+                    // The controller depends on no other kinds.
+                    _ => {}
+                }
             };
         }
-        match (group, stored.document.kind()) {
-            ("", "ConfigMap") => into!(config_maps),
-            ("", "Secret") => into!(secrets),
-            ("", "ServiceAccount") => into!(service_accounts),
-            ("", "Service") => into!(services),
-            ("gateway.networking.k8s.io", "Gateway") => into!(gateways),
-            ("gateway.networking.k8s.io", "HTTPRoute") => into!(http_routes),
-            ("gateway.networking.k8s.io", "GatewayClass") => into!(gateway_classes),
-            ("inference.networking.k8s.io", "InferencePool") => into!(inference_pools),
-            ("inference.networking.x-k8s.io", "InferencePool") => into!(inference_pools_x),
-            // The controller depends on no other kinds.
-            _ => {}
-        }
+        longboat_plan::kinds!(children each);
         Ok(())
     }
 }

@@ -145,6 +145,9 @@ impl Layers<'_> {
             });
         } else if message.ends_with("not found") {
             // An object that is not in the files may be in the cluster.
+        } else if message.contains("it is not controlled by") {
+            finding.hint =
+                Some("rename or remove that object: the service makes one with this name".to_owned());
             finding.severity = Severity::Warning;
             finding.hint = Some("it is not in these files, so it must exist on the cluster".to_owned());
         }

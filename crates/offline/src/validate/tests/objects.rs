@@ -1,7 +1,9 @@
 //! Objects: their kinds, names and data.
 
-use super::{report, said, service};
-use crate::validate::INFERENCE_SERVICE;
+use longboat_manifest::parse;
+
+use super::{report, said, service, told};
+use crate::{Settings, render, scene::Scene, validate::INFERENCE_SERVICE};
 
 #[test]
 fn pools_in_the_form_of_the_other_version_are_recognised() {
@@ -187,4 +189,42 @@ fn a_long_value_is_printed_shortened() {
         line.len() < 3000 && line.contains("more characters) …") && line.contains("IfNotPresent"),
         "{line}"
     );
+}
+
+#[test]
+fn an_object_with_the_name_of_a_child_is_an_error_of_the_service_whatever_its_kind() {
+    let pod = "{metadata: {labels: {a: b}}, spec: {containers: [{name: x, image: who}]}}";
+    let selector = "selector: {matchLabels: {a: b}}";
+    let deployment = format!("{{{selector}, template: {pod}}}");
+    let group = format!("{{leaderWorkerTemplate: {{workerTemplate: {pod}}}}}");
+    let autoscaler = "{maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: x}}";
+    let router = "  router: {route: {}, gateway: {}, scheduler: {}}\n";
+    let groups = "  parallelism: {data: 2, dataLocal: 1}\n  worker: {containers: [{name: main}]}\n";
+    let scaled = "  scaling: {maxReplicas: 3, wva: {hpa: {}}}\n";
+    for (lines, api_version, kind, name, spec) in [
+        (router, "apps/v1", "Deployment", "one-kserve", &*deployment),
+        (router, "apps/v1", "Deployment", "one-kserve-router-scheduler", &deployment),
+        (router, "v1", "Service", "one-kserve-workload-svc", "{ports: [{port: 80}]}"),
+        (groups, "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "one-kserve-mn", &group),
+        (scaled, "autoscaling/v2", "HorizontalPodAutoscaler", "one-kserve-hpa", autoscaler),
+    ] {
+        let object = format!(
+            "---\napiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: {name}}}\nspec: {spec}\n"
+        );
+        let found = told(&(service(lines) + &object));
+        let end = format!(
+            ".{kind} default/{name}: it is not controlled by v1alpha2.LLMInferenceService default/one"
+        );
+        assert!(
+            found.iter().any(|line| line.starts_with("4 error spec: ") && line.ends_with(&end)),
+            "{kind}: {found:#?}"
+        );
+    }
+    // The children of the service itself.
+    let scene = Scene::new(&parse("f.yaml", &service(router)).unwrap(), &Settings::default()).unwrap();
+    let own = render::documents(&scene, &scene.subjects[0].service).unwrap().objects;
+    // Its certificate is issued later.
+    let own =
+        own.split("---\n").filter(|one| !one.contains("\nkind: Secret\n")).collect::<Vec<_>>().join("---\n");
+    assert_eq!(said(&format!("{}---\n{own}", service(router))), [""; 0]);
 }
