@@ -1,19 +1,25 @@
-//! Autoscalers in the manifests that name no workload of a service in the same manifests, but probably mean one.
+//! Autoscalers in the manifests that name no workload of a service in the same manifests, but probably mean one, and those of a
+//! workload that is scaled already.
 
-use longboat_api::v1alpha2::GROUP;
+use std::collections::BTreeSet;
+
+use longboat_api::v1alpha2::{GROUP, LLMInferenceServiceSpec};
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::nearest;
-use longboat_plan::ChildKind;
+use longboat_plan::{ChildKind, names};
 
 use super::{
     absent::ManifestObjects,
     finding::{Finding, ObjectName, Source},
 };
 use crate::{
-    scene::{Scene, Subject},
+    scene::{PlannedService, Scene, Subject},
     stored::StoredManifest,
 };
 
+/// The kinds of autoscalers.
+const AUTOSCALERS: [&str; 2] = ["HorizontalPodAutoscaler", "ScaledObject"];
+/// What a ScaledObject scales if it names no kind.
 const DEPLOYMENT: &str = "Deployment";
 const LEADER_WORKER_SET: &str = "LeaderWorkerSet";
 const SERVICE: &str = "LLMInferenceService";
@@ -24,18 +30,33 @@ struct Workload<'a> {
     service: Name<&'a str>,
     kind: &'static str,
     name: String,
+    /// Which field of the service scales it, if any.
+    scaled_by: Option<ReplicasField>,
 }
 
-/// Returns a warning for each HorizontalPodAutoscaler whose target is a service, or has a name that is almost that of a workload.
+/// A field of a service from which the controller, or an autoscaler that it makes, takes the number of replicas.
+enum ReplicasField {
+    Replicas(&'static str),
+    Scaling(&'static str),
+}
+
+/// Returns a warning for each autoscaler whose target is a service, has a name that is almost that of a workload, or is scaled already.
 pub(super) fn findings(scene: &Scene, sound: &[StoredManifest], given: &ManifestObjects) -> Vec<Finding> {
-    let autoscalers = sound.iter().filter(|one| one.document.kind() == "HorizontalPodAutoscaler");
-    let autoscalers: Vec<&StoredManifest> = autoscalers.collect();
+    let autoscalers = sound.iter().filter(|one| AUTOSCALERS.contains(&one.document.kind()));
+    let mut autoscalers: Vec<&StoredManifest> = autoscalers.collect();
     // Planning is expensive.
     if autoscalers.is_empty() {
         return Vec::new();
     }
-    let workloads: Vec<Workload<'_>> =
-        scene.subjects.iter().flat_map(|subject| workloads(scene, subject)).collect();
+    let (mut workloads, mut made) = (Vec::new(), BTreeSet::new());
+    for subject in &scene.subjects {
+        // Why a service has no plan is said about the service.
+        let Ok(planned) = scene.plan(&subject.service) else { continue };
+        workloads.extend(workloads_of(subject, &planned));
+        made.extend(planned.plan.children.references().map(|child| child.key));
+    }
+    // The files may have children too: what `render` prints.
+    autoscalers.retain(|one| !made.contains(&one.key()));
     autoscalers.into_iter().filter_map(|one| of_autoscaler(&workloads, one, given)).collect()
 }
 
@@ -47,14 +68,18 @@ fn of_autoscaler(
     let namespace = stored.namespace.as_deref();
     let target = |field: &str| stored.document.text(&format!("/spec/scaleTargetRef/{field}"));
     let (kind, name) = (target("kind"), target("name"));
+    let kind = if kind.is_empty() { DEPLOYMENT } else { kind };
     let group = target("apiVersion").split('/').next().unwrap_or_default();
     let is_service = kind == SERVICE && group == GROUP;
+    let near = || workloads.iter().filter(|workload| workload.namespace == namespace);
+    let object = ObjectName::of(&stored.document, namespace);
+    let finding = Finding::at(&stored.document, &object, "spec.scaleTargetRef", Source::Plan);
+    if let Some(workload) = near().find(|workload| workload.kind == kind && workload.name == name) {
+        let (message, hint) = workload.contested()?;
+        return Some(finding.warning("ReplicasContested", message).with_hint(hint));
+    }
     let is_there = || given.contains(kind, &Key::new(namespace, Name(name)));
     if !is_service && (![DEPLOYMENT, LEADER_WORKER_SET].contains(&kind) || is_there()) {
-        return None;
-    }
-    let near = || workloads.iter().filter(|workload| workload.namespace == namespace);
-    if near().any(|workload| workload.kind == kind && workload.name == name) {
         return None;
     }
     // Any other name may be that of a workload on the cluster.
@@ -73,8 +98,6 @@ fn of_autoscaler(
         "which no service in these files creates: unless the cluster has it, the autoscaler scales nothing"
     };
     let message = format!("names {kind} {namespace}/{name}, {why}");
-    let object = ObjectName::of(&stored.document, namespace);
-    let finding = Finding::at(&stored.document, &object, "spec.scaleTargetRef", Source::Plan);
     let Workload { kind, name, .. } = meant;
     let api_version = if *kind == LEADER_WORKER_SET { "leaderworkerset.x-k8s.io/v1" } else { "apps/v1" };
     let hint = format!("did you mean `{{apiVersion: {api_version}, kind: {kind}, name: {name}}}`?");
@@ -82,10 +105,10 @@ fn of_autoscaler(
 }
 
 /// The workloads of a service, the shortest name first: that of the model server.
-fn workloads<'a>(scene: &Scene, subject: &'a Subject) -> Vec<Workload<'a>> {
-    // Why a service has no plan is said about the service.
-    let Ok(planned) = scene.plan(&subject.service) else { return Vec::new() };
+fn workloads_of<'a>(subject: &'a Subject, planned: &PlannedService) -> Vec<Workload<'a>> {
     let metadata = &subject.service.metadata;
+    let (namespace, service) = (Namespace::of(metadata), Name::of(metadata));
+    let spec = planned.effective.as_ref().map(|effective| &*effective.spec);
     let all = planned.plan.children.references().filter_map(|child| {
         let kind = match child.kind {
             ChildKind::Deployment => DEPLOYMENT,
@@ -93,9 +116,61 @@ fn workloads<'a>(scene: &Scene, subject: &'a Subject) -> Vec<Workload<'a>> {
             _ => return None,
         };
         let name = child.key.name.to_string();
-        Some(Workload { namespace: Namespace::of(metadata), service: Name::of(metadata), kind, name })
+        let scaled_by = spec.and_then(|spec| replicas_field(spec, service, &name));
+        Some(Workload { namespace, service, kind, name, scaled_by })
     });
     let mut all: Vec<_> = all.collect();
     all.sort_by_key(|workload| workload.name.len());
     all
+}
+
+/// Returns the field that scales the workload of this name.
+fn replicas_field(
+    spec: &LLMInferenceServiceSpec,
+    service: Name<&str>,
+    workload: &str,
+) -> Option<ReplicasField> {
+    let is_one_of = |names: [String; 2]| names.iter().any(|name| name == workload);
+    let (half, replicas, scaling) = if is_one_of([names::workload(service), names::workload_group(service)]) {
+        (&spec.workload, "spec.replicas", "spec.scaling")
+    } else if is_one_of([names::prefill(service), names::prefill_group(service)]) {
+        (spec.prefill.as_deref()?, "spec.prefill.replicas", "spec.prefill.scaling")
+    } else {
+        let picker = spec.scheduler().filter(|_| workload == names::scheduler(service))?;
+        return picker.replicas.map(|_| ReplicasField::Replicas("spec.router.scheduler.replicas"));
+    };
+    let fixed = half.replicas.map(|_| ReplicasField::Replicas(replicas));
+    fixed.or_else(|| half.scaling.as_ref().map(|_| ReplicasField::Scaling(scaling)))
+}
+
+// === impl Workload ===
+
+impl Workload<'_> {
+    /// Says why somebody else must not scale it, and what to do.
+    fn contested(&self) -> Option<(String, String)> {
+        let Self { namespace, service, kind, name, scaled_by } = self;
+        let names = format!("names {kind} {namespace}/{name}");
+        Some(match scaled_by.as_ref()? {
+            ReplicasField::Replicas(field) => {
+                let instead = match field.strip_suffix(".replicas") {
+                    Some(half @ ("spec" | "spec.prefill")) => {
+                        format!(", or use {half}.scaling in place of both")
+                    }
+                    _ => String::new(),
+                };
+                let message = format!(
+                    "{names}, and {field} of {SERVICE} {service} sets its replicas: the controller and the autoscaler undo each \
+                     other's changes for ever"
+                );
+                (message, format!("remove {field}{instead}"))
+            }
+            ReplicasField::Scaling(field) => {
+                let message = format!(
+                    "{names}, which {field} of {SERVICE} {service} scales already: the two autoscalers undo each other's changes for \
+                     ever"
+                );
+                (message, format!("remove this autoscaler, or {field}"))
+            }
+        })
+    }
 }

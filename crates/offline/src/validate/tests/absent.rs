@@ -197,3 +197,84 @@ fn a_claim_of_one_node_is_no_place_for_several_pods() {
     assert_eq!(with("  replicas: 3\n", "ReadWriteMany"), [""; 0]);
     assert_eq!(with("  replicas: 3\n", "ReadWriteOnce, ReadOnlyMany"), [""; 0]);
 }
+#[test]
+fn an_autoscaler_of_a_workload_that_the_service_scales_is_warned_about() {
+    let with = |lines: &str, kind: &str, target: &str| {
+        let autoscaler = match kind {
+            "ScaledObject" => {
+                format!(
+                    "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {{name: h}}\nspec:\n  triggers: [{{type: cron, metadata: \
+                     {{}}}}]\n  scaleTargetRef: {target}\n"
+                )
+            }
+            _ => format!(
+                "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {{name: h}}\nspec:\n  maxReplicas: 3\n  \
+                 scaleTargetRef: {target}\n"
+            ),
+        };
+        let found = report(&format!("{}---\n{autoscaler}", service(lines))).findings.into_iter();
+        let found = found.filter(|finding| finding.reason == "ReplicasContested");
+        found
+            .map(|one| format!("{}: {} ({})", one.path, one.message, one.hint.unwrap_or_default()))
+            .collect::<Vec<_>>()
+    };
+    let contested = |workload: &str, field: &str, hint: &str| {
+        [format!(
+            "spec.scaleTargetRef: names {workload}, and {field} of LLMInferenceService one sets its replicas: the controller and the \
+             autoscaler undo each other's changes for ever ({hint})"
+        )]
+    };
+    let hpa = "HorizontalPodAutoscaler";
+    let deployment = |name: &str| format!("{{apiVersion: apps/v1, kind: Deployment, name: {name}}}");
+    let (fixed, own) = ("  replicas: 1\n", deployment("one-kserve"));
+    let main = contested(
+        "Deployment default/one-kserve",
+        "spec.replicas",
+        "remove spec.replicas, or use spec.scaling in place of both",
+    );
+    assert_eq!(with(fixed, hpa, &own), main);
+    assert_eq!(with(fixed, "ScaledObject", "{name: one-kserve}"), main);
+    assert_eq!(with("", hpa, &own), [""; 0]);
+    let prefill = "  prefill: {replicas: 2, template: {containers: [{name: main}]}}\n";
+    assert_eq!(with(prefill, hpa, &own), [""; 0]);
+    assert_eq!(
+        with(prefill, hpa, &deployment("one-kserve-prefill")),
+        contested(
+            "Deployment default/one-kserve-prefill",
+            "spec.prefill.replicas",
+            "remove spec.prefill.replicas, or use spec.prefill.scaling in place of both"
+        )
+    );
+    let group =
+        "  replicas: 2\n  parallelism: {data: 2, dataLocal: 1}\n  worker: {containers: [{name: main}]}\n";
+    assert_eq!(
+        with(
+            group,
+            hpa,
+            "{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, name: one-kserve-mn}"
+        ),
+        contested(
+            "LeaderWorkerSet default/one-kserve-mn",
+            "spec.replicas",
+            "remove spec.replicas, or use spec.scaling in place of both"
+        )
+    );
+    let picker = "  router: {route: {}, gateway: {}, scheduler: {replicas: 2}}\n";
+    assert_eq!(
+        with(picker, hpa, &deployment("one-kserve-router-scheduler")),
+        contested(
+            "Deployment default/one-kserve-router-scheduler",
+            "spec.router.scheduler.replicas",
+            "remove spec.router.scheduler.replicas"
+        )
+    );
+    let scaled = "  scaling: {maxReplicas: 3, keda: {triggers: [{type: cron, metadata: {}}]}}\n";
+    assert_eq!(
+        with(scaled, hpa, &own),
+        [
+            "spec.scaleTargetRef: names Deployment default/one-kserve, which spec.scaling of LLMInferenceService one scales already: the two \
+          autoscalers undo each other's changes for ever (remove this autoscaler, or spec.scaling)"
+        ]
+    );
+}
+
