@@ -2,13 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
+use k8s_openapi::api::core::v1::{KeyToPath, PodSpec};
+use longboat_api::{
+    names::STORAGE_INITIALIZER,
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
+};
 use longboat_key::{Name, Namespace};
 use longboat_manifest::nearest;
-use longboat_plan::Snapshot;
+use longboat_plan::{Plan, Snapshot, has_credentials, secret_command};
 
 use super::Advice;
-use crate::pods::{containers_of, pods};
+use crate::pods::{containers_of, pods, templates};
 
 /// A key of an object, and the field that names it.
 struct KeyReference<'a> {
@@ -25,72 +29,153 @@ pub(super) fn check(
     spec: &LLMInferenceServiceSpec,
 ) -> Vec<Advice> {
     let namespace = Namespace::of(&service.metadata);
-    let references = references(spec);
-    references.iter().filter_map(|reference| missing(snapshot, namespace, reference)).collect()
+    let picker = spec.scheduler().and_then(|scheduler| scheduler.template.as_deref());
+    let all = pods(spec).chain(picker.map(|pod| ("spec.router.scheduler.template".to_owned(), pod)));
+    let missing = all.flat_map(|(path, pod)| references(&path, pod)).filter_map(|reference| {
+        let KeyReference { path, kind, name, key } = &reference;
+        let hint = reference.hint_if_missing(snapshot, namespace)?;
+        let message = format!(
+            "is `{key}`, which {kind} {namespace}/{name} does not have, so no kubelet starts the container"
+        );
+        Some(Advice::error(path.clone(), "KeyNotFound", message, hint))
+    });
+    missing.collect()
 }
 
-fn references(spec: &LLMInferenceServiceSpec) -> Vec<KeyReference<'_>> {
+/// Finds keys that the planned pods need beyond those in the spec, such as those of credentials for the download, and a Secret without
+/// any credentials.
+pub(crate) fn of_plan(
+    snapshot: &Snapshot,
+    service: &LLMInferenceService,
+    spec: &LLMInferenceServiceSpec,
+    plan: &Plan,
+) -> Vec<Advice> {
+    let namespace = Namespace::of(&service.metadata);
+    let annotation = &snapshot.platform.credentials.storage_secret_name_annotation;
+    let annotated = service.metadata.annotations.as_ref().and_then(|all| all.get(annotation));
+    let path_of = |kind: &str, name: &str| match annotated {
+        Some(annotated) if (kind, name) == ("Secret", annotated) => {
+            format!("metadata.annotations[{annotation}]")
+        }
+        _ => "spec".to_owned(),
+    };
+    let specs = || templates(&plan.children).filter_map(|template| template.spec.as_ref());
+    let mut all: Vec<Advice> = Vec::new();
+    for reference in specs().flat_map(|pod| references("", pod)) {
+        let KeyReference { kind, name, key, .. } = &reference;
+        let Some(hint) = reference.hint_if_missing(snapshot, namespace) else { continue };
+        let message = format!(
+            "needs the key `{key}` of {kind} {namespace}/{name}, which does not have it, so no kubelet starts the container"
+        );
+        let advice = Advice::error(path_of(kind, name), "KeyNotFound", message, hint);
+        // Several pods download the model.
+        if !all.contains(&advice) {
+            all.push(advice);
+        }
+    }
+    let downloads = specs()
+        .flat_map(|pod| pod.init_containers.iter().flatten())
+        .any(|one| one.name == STORAGE_INITIALIZER);
+    let given = annotated.and_then(|name| Some((name, snapshot.secrets.get(namespace, Name(name))?)));
+    if let Some((name, secret)) = given.filter(|_| downloads) {
+        let known = keys_of(secret.data.iter().flatten(), secret.string_data.iter().flatten());
+        if !known.is_empty() && !has_credentials(&snapshot.platform, secret) {
+            let message = format!(
+                "names Secret {namespace}/{name}, which has no credentials for a download (its keys: {})",
+                known.join(", ")
+            );
+            let command = secret_command(&snapshot.platform, namespace, name, &spec.model.uri.address());
+            let hint = command.map_or_else(
+                || "remove the annotation: the model needs no Secret".to_owned(),
+                |command| format!("the download reads the keys of `{command}`"),
+            );
+            all.push(Advice::warning(path_of("Secret", name), "NoCredentials", message, hint));
+        }
+    }
+    all
+}
+
+/// The keys of objects that a pod needs, with their paths below that of the pod.
+fn references<'a>(path: &str, pod: &'a PodSpec) -> Vec<KeyReference<'a>> {
     let is_needed = |optional: Option<bool>| optional != Some(true);
     let mut all = Vec::new();
-    for (path, pod) in pods(spec) {
-        for (path, container) in containers_of(&path, pod) {
-            for variable in container.env.iter().flatten() {
-                let path = format!("{path}.env[name={}].valueFrom", variable.name);
-                let source = variable.value_from.as_ref();
-                if let Some(one) = source.and_then(|source| source.secret_key_ref.as_ref())
-                    && is_needed(one.optional)
-                {
-                    let path = format!("{path}.secretKeyRef.key");
-                    all.push(KeyReference { path, kind: "Secret", name: &one.name, key: &one.key });
-                }
-                if let Some(one) = source.and_then(|source| source.config_map_key_ref.as_ref())
-                    && is_needed(one.optional)
-                {
-                    let path = format!("{path}.configMapKeyRef.key");
-                    all.push(KeyReference { path, kind: "ConfigMap", name: &one.name, key: &one.key });
-                }
+    for (path, container) in containers_of(path, pod) {
+        for variable in container.env.iter().flatten() {
+            let path = format!("{path}.env[name={}].valueFrom", variable.name);
+            let source = variable.value_from.as_ref();
+            if let Some(one) = source.and_then(|source| source.secret_key_ref.as_ref())
+                && is_needed(one.optional)
+            {
+                let path = format!("{path}.secretKeyRef.key");
+                all.push(KeyReference { path, kind: "Secret", name: &one.name, key: &one.key });
+            }
+            if let Some(one) = source.and_then(|source| source.config_map_key_ref.as_ref())
+                && is_needed(one.optional)
+            {
+                let path = format!("{path}.configMapKeyRef.key");
+                all.push(KeyReference { path, kind: "ConfigMap", name: &one.name, key: &one.key });
             }
         }
-        for volume in pod.volumes.iter().flatten() {
-            let secret = volume.secret.as_ref().filter(|secret| is_needed(secret.optional));
-            let secret = secret
-                .map(|one| ("Secret", "secret", one.secret_name.as_deref().unwrap_or_default(), &one.items));
-            let map = volume.config_map.as_ref().filter(|map| is_needed(map.optional));
-            let map = map.map(|one| ("ConfigMap", "configMap", one.name.as_str(), &one.items));
-            for (kind, field, name, items) in secret.into_iter().chain(map) {
-                for (at, item) in items.iter().flatten().enumerate() {
-                    let path = format!("{path}.volumes[name={}].{field}.items[{at}].key", volume.name);
-                    all.push(KeyReference { path, kind, name, key: &item.key });
-                }
+    }
+    let mut of_volume = |path: String, kind, name: &'a str, items: &'a Option<Vec<KeyToPath>>, optional| {
+        for (at, item) in items.iter().flatten().enumerate().filter(|_| is_needed(optional)) {
+            all.push(KeyReference { path: format!("{path}.items[{at}].key"), kind, name, key: &item.key });
+        }
+    };
+    for volume in pod.volumes.iter().flatten() {
+        let path = format!("{path}.volumes[name={}]", volume.name);
+        if let Some(one) = &volume.secret {
+            let name = one.secret_name.as_deref().unwrap_or_default();
+            of_volume(format!("{path}.secret"), "Secret", name, &one.items, one.optional);
+        }
+        if let Some(one) = &volume.config_map {
+            of_volume(format!("{path}.configMap"), "ConfigMap", &one.name, &one.items, one.optional);
+        }
+        let sources = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
+        for (at, source) in sources.enumerate() {
+            let path = format!("{path}.projected.sources[{at}]");
+            if let Some(one) = &source.secret {
+                of_volume(format!("{path}.secret"), "Secret", &one.name, &one.items, one.optional);
+            }
+            if let Some(one) = &source.config_map {
+                of_volume(format!("{path}.configMap"), "ConfigMap", &one.name, &one.items, one.optional);
             }
         }
     }
     all
 }
 
-fn missing(snapshot: &Snapshot, namespace: Namespace<&str>, reference: &KeyReference<'_>) -> Option<Advice> {
-    let KeyReference { path, kind, name, key } = reference;
-    let known: BTreeSet<String> = if *kind == "Secret" {
-        let found = snapshot.secrets.get(namespace, Name(*name))?;
-        let (data, text) = (found.data.iter().flatten(), found.string_data.iter().flatten());
-        data.map(|(key, _)| key).chain(text.map(|(key, _)| key)).cloned().collect()
-    } else {
-        let found = snapshot.config_maps.get(namespace, Name(*name))?;
-        let (data, bytes) = (found.data.iter().flatten(), found.binary_data.iter().flatten());
-        data.map(|(key, _)| key).chain(bytes.map(|(key, _)| key)).cloned().collect()
-    };
-    // Something else fills an object that is empty.
-    if known.is_empty() || known.contains(*key) {
-        return None;
+fn keys_of<'a, A: 'a, B: 'a>(
+    first: impl Iterator<Item = (&'a String, A)>,
+    second: impl Iterator<Item = (&'a String, B)>,
+) -> Vec<&'a str> {
+    let all: BTreeSet<&str> =
+        first.map(|(key, _)| key.as_str()).chain(second.map(|(key, _)| key.as_str())).collect();
+    all.into_iter().collect()
+}
+
+// === impl KeyReference ===
+
+impl KeyReference<'_> {
+    /// Returns what to do if the manifests have the object, and not with this key.
+    fn hint_if_missing(&self, snapshot: &Snapshot, namespace: Namespace<&str>) -> Option<String> {
+        let (name, key) = (Name(self.name), self.key);
+        let known = if self.kind == "Secret" {
+            let found = snapshot.secrets.get(namespace, name)?;
+            keys_of(found.data.iter().flatten(), found.string_data.iter().flatten())
+        } else {
+            let found = snapshot.config_maps.get(namespace, name)?;
+            keys_of(found.data.iter().flatten(), found.binary_data.iter().flatten())
+        };
+        // Something else fills an object that is empty.
+        if known.is_empty() || known.contains(&key) {
+            return None;
+        }
+        Some(match nearest(known.iter().copied(), key) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => format!("its keys: {}", known.join(", ")),
+        })
     }
-    let hint = match nearest(known.iter().map(String::as_str), key) {
-        Some(meant) => format!("did you mean `{meant}`?"),
-        None => format!("its keys: {}", known.iter().map(String::as_str).collect::<Vec<_>>().join(", ")),
-    };
-    let message = format!(
-        "is `{key}`, which {kind} {namespace}/{name} does not have, so no kubelet starts the container"
-    );
-    Some(Advice::error(path.clone(), "KeyNotFound", message, hint))
 }
 
 #[cfg(test)]
@@ -130,5 +215,69 @@ mod tests {
         ] {
             assert_eq!(with(sound), [""; 0]);
         }
+    }
+
+    #[test]
+    fn keys_of_projected_volumes_and_of_the_picker_are_looked_up_too() {
+        let secret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {xx: v}\n";
+        let not = "which Secret default/s does not have, so no kubelet starts the container (its keys: xx)";
+        let volume = |key: &str| {
+            let pod = format!(
+                "  model: {{uri: 'hf://a/b'}}\n  template:\n    volumes: [{{name: v, projected: {{sources: [{{secret: {{name: s, items: [{{key: {key}, path: p}}]}}}}]}}}}]\n"
+            );
+            said(&(service("a", &pod) + secret))
+        };
+        assert_eq!(
+            volume("aa"),
+            [format!(
+                "7:75 error spec.template.volumes[0].projected.sources[0].secret.items[0].key: is `aa`, {not}"
+            )]
+        );
+        assert_eq!(volume("xx"), [""; 0]);
+        let picker = "  model: {uri: 'hf://a/b'}\n  router:\n    route: {}\n    gateway: {}\n    scheduler:\n      template: {containers: [{name: main, env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: aa}}}]}]}\n";
+        let found = said(&(service("a", picker) + secret));
+        let path = "spec.router.scheduler.template.containers[0].env[0].valueFrom.secretKeyRef.key";
+        assert_eq!(found, [format!("10:96 error {path}: is `aa`, {not}")]);
+    }
+
+    #[test]
+    fn a_secret_in_the_files_must_have_the_credentials_of_the_download() {
+        let with = |uri: &str, data: &str| {
+            let annotated = "s, annotations: {serving.kserve.io/storageSecretName: keys}";
+            let secret =
+                format!("---\napiVersion: v1\nkind: Secret\nmetadata: {{name: keys}}\nstringData: {data}\n");
+            said(&(service(annotated, &format!("  model: {{uri: '{uri}'}}\n")) + &secret))
+        };
+        let path = "metadata.annotations[serving.kserve.io/storageSecretName]";
+        assert_eq!(
+            with("s3://b/m", "{AWS_ACCESS_KEY: a, AWS_SECRET_ACCESS_KEY: b}"),
+            [format!(
+                "3:35 error {path}: needs the key `AWS_ACCESS_KEY_ID` of Secret default/keys, which does not have it, so no kubelet \
+                 starts the container (did you mean `AWS_ACCESS_KEY`?)"
+            )]
+        );
+        assert_eq!(
+            with("hf://a/b", "{HF_TOKN: a}"),
+            [format!(
+                "3:35 warning {path}: names Secret default/keys, which has no credentials for a download (its keys: HF_TOKN) (the download \
+                 reads the keys of `kubectl create secret generic -n default keys --from-literal=HF_TOKEN=\"$HF_TOKEN\"`)"
+            )]
+        );
+        for (uri, data) in [
+            ("hf://a/b", "{HF_TOKEN: a}"),
+            ("s3://b/m", "{AWS_ACCESS_KEY_ID: a, AWS_SECRET_ACCESS_KEY: b}"),
+            // Somebody else fills it.
+            ("hf://a/b", "{}"),
+            // Nothing is downloaded.
+            ("pvc://claim/m", "{other: a}"),
+        ] {
+            assert_eq!(with(uri, data), [""; 0], "{uri} {data}");
+        }
+        let account = "---\napiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\nsecrets: [{name: keys}]\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: keys}\nstringData: {AWS_SECRET_ACCESS_KEY: a}\n";
+        let found = said(&(service("s", "  model: {uri: 's3://b/m'}\n") + account));
+        assert!(
+            found.len() == 1 && found[0].starts_with("4:1 error spec: needs the key `AWS_ACCESS_KEY_ID`"),
+            "{found:#?}"
+        );
     }
 }

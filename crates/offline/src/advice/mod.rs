@@ -9,7 +9,7 @@ mod engine_variables;
 mod grace;
 mod image_devices;
 mod images;
-mod keys;
+pub(crate) mod keys;
 mod lora_rank;
 mod memory;
 mod model;

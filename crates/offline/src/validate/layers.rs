@@ -26,6 +26,7 @@ use super::{
     own_routes, picker, role_flags, template, unknown,
 };
 use crate::{
+    advice::keys,
     refusal,
     scene::{PlanningError, Scene},
 };
@@ -116,6 +117,7 @@ impl Layers<'_> {
                     let (plan, namespace) = (&planned.plan, Namespace(&*name.namespace));
                     let mut advice = self.gateways.of_service(&effective.spec, plan);
                     advice.extend(self.claims.of_service(namespace, &effective.spec, plan));
+                    advice.extend(keys::of_plan(self.scene.snapshot(), service, &effective.spec, plan));
                     advice.extend(keda::of_service(service, plan, &self.given));
                     advice.extend(own_routes::of_service(namespace, &effective.spec, plan));
                     findings.extend(advice::located(self.scene, document, name, effective, advice));

@@ -54,7 +54,7 @@ pub(super) fn add(
             .secrets
             .get(attachment.namespace, Name(name))
             .ok_or_else(|| StorageError::SecretNotFound(name.to_owned()))?;
-        add_secret(pod, container, name, secret, attachment);
+        add_secret(pod, container, name, secret, attachment.platform);
     }
     if container.env.as_ref().is_some_and(Vec::is_empty) {
         container.env = None;
@@ -89,6 +89,13 @@ pub fn secret_command(
     Some(format!("kubectl create secret generic -n {namespace} {name} {entries}"))
 }
 
+/// Whether a download gets something from a Secret.
+pub fn has_credentials(platform: &Platform, secret: &Secret) -> bool {
+    let (mut pod, mut container) = (PodSpec::default(), Container::default());
+    add_secret(&mut pod, &mut container, "", secret, platform);
+    container.env.is_some() || container.volume_mounts.is_some()
+}
+
 fn or<'a>(configured: &'a str, fallback: &'a str) -> &'a str {
     if configured.is_empty() { fallback } else { configured }
 }
@@ -98,9 +105,9 @@ fn add_secret(
     container: &mut Container,
     name: &str,
     secret: &Secret,
-    attachment: &Attachment,
+    platform: &Platform,
 ) {
-    let credentials = &attachment.platform.credentials;
+    let credentials = &platform.credentials;
     let none = BTreeMap::new();
     let data = secret.data.as_ref().unwrap_or(&none);
     let has = |key: &str| data.contains_key(key);

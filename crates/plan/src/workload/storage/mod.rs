@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 pub use attachment::StorageError;
 pub(crate) use attachment::{Attachment, INITIALIZER};
 pub(crate) use ca_bundle::copy as ca_bundle_copy;
-pub use credentials::secret_command;
+pub use credentials::{has_credentials, secret_command};
 
 /// Mounts the model in its container as the URI's scheme requires, and the adapters beside it.
 ///
