@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::{api::core::v1, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    api::core::v1::{self, Secret},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use longboat_accept::host_matches;
 use longboat_api::{
     foreign::{
@@ -16,7 +19,7 @@ use longboat_api::{
 use longboat_key::{Key, Name, Namespace};
 
 use crate::{
-    CONTROLLER_NAME, RoutingInputs,
+    CONTROLLER_NAME, RoutingInputs, certificates,
     grants::GATEWAY_GROUP,
     listeners::{self, Listener, ServedGateway},
     namespaces,
@@ -50,21 +53,33 @@ pub fn attachment_problem(
     // The API server gives each namespace this label.
     namespace.metadata.labels.get_or_insert_default().insert(NAMESPACE_NAME.to_owned(), name.clone());
     namespace.metadata.name = Some(name);
-    let mut class = GatewayClass {
-        metadata: ObjectMeta::default(),
-        spec: GatewayClassSpec { controller_name: CONTROLLER_NAME.to_owned() },
-        status: None,
-    };
-    class.metadata.name = Some(gateway.spec.gateway_class_name.clone());
-    let observed = RoutingInputs {
-        classes: vec![Arc::new(class)],
-        gateways: vec![Arc::new(gateway)],
-        namespaces: vec![Arc::new(namespace)],
-        ..RoutingInputs::default()
-    };
+    let observed = RoutingInputs { namespaces: vec![Arc::new(namespace)], ..inputs_of(gateway) };
     match attach(&observed, &listeners::served(&observed, &Ports::default()), route, parent) {
         Attachment::Refused(problem) => Some(problem),
         Attachment::Foreign | Attachment::Attached(_) => None,
+    }
+}
+
+/// Returns the listeners of a Gateway that have no usable certificate, whoever serves the Gateway, and why: those with protocol HTTPS
+/// whose certificates are among these Secrets. Whether a reference to another namespace is permitted is not judged.
+pub fn certificate_problems(gateway: &Gateway, secrets: &[Arc<Secret>]) -> Vec<(usize, Problem)> {
+    let observed = RoutingInputs { secrets: secrets.to_vec(), ..inputs_of(gateway.clone()) };
+    let served = listeners::served(&observed, &Ports::default());
+    let listeners = served.into_iter().flat_map(|gateway| gateway.listeners).enumerate();
+    let problems = listeners.filter_map(|(at, listener)| Some((at, listener.unresolved?)));
+    problems.filter(|(_, problem)| problem.reason == certificates::INVALID).collect()
+}
+
+/// The objects of a cluster on which this controller serves a Gateway.
+fn inputs_of(gateway: Gateway) -> RoutingInputs {
+    let metadata =
+        ObjectMeta { name: Some(gateway.spec.gateway_class_name.clone()), ..ObjectMeta::default() };
+    let spec = GatewayClassSpec { controller_name: CONTROLLER_NAME.to_owned() };
+    let class = GatewayClass { metadata, spec, status: None };
+    RoutingInputs {
+        classes: vec![Arc::new(class)],
+        gateways: vec![Arc::new(gateway)],
+        ..RoutingInputs::default()
     }
 }
 

@@ -67,7 +67,40 @@ fn what_gateways_and_routes_need_is_noted_too() {
     let both = missing("ConfigMap default/sizes, Secret default/certificate");
     assert_eq!(lines(&gateway(parameters)), [both]);
     let sizes = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: sizes}\ndata: {replicas: many}\n";
-    let secret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: certificate}\n";
+    let pair = longboat_tls::self_signed(&longboat_tls::LeafRequest {
+        common_name: "a.example".to_owned(),
+        organization: String::new(),
+        dns_names: vec!["a.example".to_owned()],
+        ips: Vec::new(),
+        days: 1,
+        client_auth: false,
+    });
+    let longboat_tls::KeyPair { certificate_pem, key_pem } = pair.unwrap();
+    let secret_of = |type_: &str, certificate: &str, key: &str| {
+        format!(
+            "---\napiVersion: v1\nkind: Secret\nmetadata: {{name: certificate}}\ntype: {type_}\nstringData: {{tls.crt: {certificate:?}, tls.key: \
+             {key:?}}}\n"
+        )
+    };
+    let secret = &*secret_of("kubernetes.io/tls", &certificate_pem, &key_pem);
+    assert_eq!(lines(&(gateway("") + secret)), [""; 0]);
+    let unusable = "f.yaml:7:45: warning: spec.listeners[0].tls: no client can connect to this listener: ";
+    assert_eq!(
+        lines(&(gateway("") + &secret_of("Opaque", &certificate_pem, &key_pem))),
+        [format!("{unusable}there is no Secret default/certificate of type kubernetes.io/tls")]
+    );
+    let found = lines(&(gateway("") + &secret_of("kubernetes.io/tls", "x", "y")));
+    assert!(
+        found.len() == 1 && found[0].starts_with(&format!("{unusable}Secret default/certificate: ")),
+        "{found:#?}"
+    );
+    let without = gateway("").replace(", tls: {certificateRefs: [{name: certificate}]}", "");
+    assert_eq!(
+        lines(&without),
+        [format!("{}the listener has no tls.certificateRefs", unusable.replace("7:45", "7:5"))]
+    );
+    let by_options = gateway("").replace("certificateRefs: [{name: certificate}]", "options: {a.b/c: d}");
+    assert_eq!(lines(&by_options), [""; 0]);
     let served = "f.yaml:8:20: warning: spec.infrastructure.parametersRef: on a cluster, nothing serves this Gateway: ";
     assert_eq!(
         lines(&(gateway(parameters) + sizes + secret)),
