@@ -64,7 +64,8 @@ pub(crate) fn cause(facts: &Facts, service: &LLMInferenceService) -> Option<Caus
         let cause = "no route sends requests to the pool, so no Gateway accepts it";
         return Some(Cause::new("PoolWithoutRoute", cause, fix).through(step));
     }
-    if let Some(cause) = routes::cause(facts, namespace, Name(&names::route(own))) {
+    let of_route = |route: String| routes::cause(facts, namespace, Name(&route));
+    if let Some(cause) = routes::of_service(service).into_iter().find_map(of_route) {
         return Some(cause.through(step));
     }
     let cause = "no Gateway has accepted the pool, although the route is accepted; the Gateway's controller may \

@@ -1,11 +1,23 @@
 //! The cause if Gateways do not accept a route.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use longboat_api::foreign::httproute::{HTTPRoute, RouteParentStatus};
+use longboat_api::{
+    foreign::httproute::{HTTPRoute, RouteParentStatus},
+    groups,
+    v1alpha2::{LLMInferenceService, RouteSpec},
+};
 use longboat_key::{Name, Namespace};
+use longboat_plan::names;
 
 use super::{condition, gateways, reason_and_message};
 use crate::{facts::Facts, finding::Cause};
+
+/// The names of the routes of a service: its own, or else the managed one.
+pub(crate) fn of_service(service: &LLMInferenceService) -> Vec<String> {
+    let route = service.spec.router.iter().filter_map(|router| router.route.as_ref());
+    let named: Vec<String> = route.flat_map(RouteSpec::refs).map(|found| found.name.clone()).collect();
+    if named.is_empty() { vec![names::route(Name::of(&service.metadata))] } else { named }
+}
 
 /// Returns what is wrong with a route, or `None` if it works.
 pub(crate) fn cause(facts: &Facts, namespace: Namespace<&str>, name: Name<&str>) -> Option<Cause> {
@@ -72,6 +84,12 @@ fn refused(
             format!("run `kubectl get inferencepool,service -n {namespace}` to see which back end is missing")
         }
         "RefNotPermitted" => "create a ReferenceGrant in the namespace of the back end".to_owned(),
+        "InvalidKind" if bad.message.contains(groups::OLD_POOL) => {
+            format!(
+                "write `group: {}` in backendRefs of the route: the Gateway knows no pools of the older group",
+                groups::POOL
+            )
+        }
         "InvalidKind" => {
             "the Gateway's controller does not support InferencePools: enable its inference extension, or \
              remove spec.router.scheduler from the service"

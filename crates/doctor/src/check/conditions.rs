@@ -105,12 +105,10 @@ fn gateway(facts: &Facts, service: &LLMInferenceService, condition: &Condition) 
 fn route(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Option<Cause> {
     let namespace = Namespace::of(&service.metadata);
     let managed = names::route(Name::of(&service.metadata));
-    let http = service.spec.router.iter().filter_map(|router| router.route.as_ref()?.http.as_ref());
-    let named: Vec<&str> = http.flat_map(|http| &http.refs).map(|found| found.name.as_str()).collect();
-    let all = if named.is_empty() { vec![managed.as_str()] } else { named };
+    let all = routes::of_service(service);
     // If a managed route could not be written, the condition has the reason.
-    let made = |route: &&&str| {
-        facts.snapshot.http_routes.get(namespace, Name(route)).is_some() || **route != managed.as_str()
+    let made = |route: &&String| {
+        facts.snapshot.http_routes.get(namespace, Name(route)).is_some() || **route != managed
     };
     gateway_api_missing(facts)
         .or_else(|| missing_gateway(facts, service))

@@ -181,6 +181,34 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
     only(&referenced(None), "RouteMissing", LLM, "no HTTPRoute ns/mine", "spec.router.route.http.refs");
     let parentless = json!({"metadata": {"name": "mine", "namespace": "ns"}, "spec": {}});
     only(&referenced(Some(parentless)), "RouteWithoutGateway", LLM, "names no Gateway", "parentRefs");
+    // The pool waits for the route of the user, and there is no managed one.
+    let found = with(|facts| {
+        let conditions =
+            [("Ready", "False", "", ""), ("InferencePoolReady", "False", "WaitingForGateway", "")];
+        let mut own = service(&conditions);
+        own["spec"]["router"] = json!({"scheduler": {}, "route": {"http": {"refs": [{"name": "mine"}]}}});
+        facts.services = vec![arc(own)];
+        let mut pool =
+            facts.snapshot.inference_pools.get(Namespace("ns"), Name("llm-inference-pool")).unwrap().clone();
+        pool.status = None;
+        facts.snapshot.inference_pools.insert(Arc::new(pool));
+        facts.snapshot.http_routes.remove(Namespace("ns"), Name("llm-kserve-route"));
+        let parent = json!({"name": "gw", "namespace": "kserve"});
+        let message =
+            "back ends of kind InferencePool in group \"inference.networking.x-k8s.io\" are not supported";
+        let said = [
+            condition("Accepted", "True", "Accepted", ""),
+            condition("ResolvedRefs", "False", "InvalidKind", message),
+        ];
+        facts.snapshot.http_routes.insert(arc(json!({
+            "metadata": {"name": "mine", "namespace": "ns", "generation": 1},
+            "spec": {"parentRefs": [parent]},
+            "status": {"parents": [{"parentRef": parent, "controllerName": "example.com/gateway", "conditions": said}]},
+        })));
+    });
+    let finding =
+        only(&found, "RouteRefused", LLM, "InvalidKind", "write `group: inference.networking.k8s.io`");
+    assert_eq!(finding.chain[1..], ["InferencePool ns/llm-inference-pool", "HTTPRoute ns/mine"]);
 
     let pooled = |facts: &mut Facts| unready(facts, "InferencePoolReady", "WaitingForGateway", "waiting");
     let pool = |facts: &mut Facts, conditions: Value| {

@@ -1,6 +1,6 @@
 //! Routes to the back ends of services in the manifests, and what such a route asks of an engine that does not have it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use longboat_api::{
     engine::{Engine, VLLM},
@@ -8,6 +8,7 @@ use longboat_api::{
         httproute::{HTTPRoute, HTTPRouteMatch, HTTPRouteRule},
         reference::BackendObjectReference,
     },
+    groups,
     v1alpha2::LLMInferenceServiceSpec,
 };
 use longboat_key::{Key, Name, Namespace};
@@ -58,9 +59,12 @@ const PATHS: [&str; 24] = [
 #[derive(Default)]
 struct BackEnds(BTreeMap<(&'static str, Key), BackEnd>);
 
+#[derive(Default)]
 struct BackEnd {
     /// The ports of a Service; none of a pool.
     ports: Vec<i32>,
+    /// The API groups in which there is a pool of this name; none of a Service.
+    groups: Vec<&'static str>,
     /// Whether vLLM answers there, with the paths that it has by itself.
     is_vllm: bool,
 }
@@ -100,11 +104,13 @@ pub(super) fn of_files(scene: &Scene, sound: &[StoredManifest], given: &Manifest
     }
     let mut back_ends = BackEnds::default();
     let mut all_planned = true;
+    let mut made: BTreeSet<Key> = BTreeSet::new();
     for subject in &scene.subjects {
         // Why a service has no plan is said about the service.
         match scene.plan(&subject.service) {
             Ok(planned) => {
                 planned.effective.iter().for_each(|effective| back_ends.add(&effective.spec, &planned.plan));
+                made.extend(planned.plan.children.http_routes.iter().map(Key::of));
             }
             Err(_) => all_planned = false,
         }
@@ -113,7 +119,8 @@ pub(super) fn of_files(scene: &Scene, sound: &[StoredManifest], given: &Manifest
     if all_planned {
         all.extend(missing(sound, given, |kind, key| back_ends.0.contains_key(&(kind, key.clone()))));
     }
-    for (one, route) in routes {
+    // The controller's own, as `render` prints it, is no mistake of a user.
+    for (one, route) in routes.into_iter().filter(|(one, _)| !made.contains(&one.key())) {
         let name = one.object_name();
         let found = back_ends.judge(Namespace::of(&route.metadata), &route.spec.rules, "spec", false);
         all.extend(found.into_iter().map(|found| at(one, &name, found)));
@@ -152,12 +159,15 @@ impl BackEnds {
         for service in &children.services {
             let ports =
                 service.spec.iter().flat_map(|spec| spec.ports.iter().flatten()).map(|port| port.port);
-            let back_end = BackEnd { ports: ports.collect(), is_vllm };
+            let back_end = BackEnd { ports: ports.collect(), is_vllm, ..BackEnd::default() };
             self.0.insert(("Service", Key::of_metadata(&service.metadata)), back_end);
         }
-        for pool in &children.inference_pools {
-            let key = Key::of_metadata(&pool.metadata);
-            self.0.insert(("InferencePool", key), BackEnd { ports: Vec::new(), is_vllm });
+        let new = children.inference_pools.iter().map(|pool| (groups::POOL, &pool.metadata));
+        let old = children.inference_pools_x.iter().map(|pool| (groups::OLD_POOL, &pool.metadata));
+        for (group, metadata) in new.chain(old) {
+            let pool = self.0.entry(("InferencePool", Key::of_metadata(metadata))).or_default();
+            pool.groups.push(group);
+            pool.is_vllm = is_vllm;
         }
     }
 
@@ -190,6 +200,7 @@ impl BackEnds {
                     && !known.ports.contains(&port)
                 {
                     all.push(wrong_port(
+                all.extend(old_group(&format!("{path}.backendRefs[{at}].group"), backend, &known.groups));
                         &format!("{path}.backendRefs[{at}].port"),
                         &backend.name,
                         port,
@@ -216,6 +227,24 @@ fn serves_own_paths(spec: &LLMInferenceServiceSpec) -> bool {
     main_containers(spec).all(|(_, main)| {
         let values = main.env.iter().flatten().filter_map(|variable| variable.value.as_deref());
         Engine::of_command(main).is_some_and(|engine| engine.name == VLLM.name)
+/// Returns a warning about a pool in the older group, which there is only beside older Gateways, or not at all.
+fn old_group(path: &str, backend: &BackendObjectReference, made: &[&'static str]) -> Option<Advice> {
+    let is_old = backend.group.as_deref() == Some(groups::OLD_POOL);
+    let why = if made.contains(&groups::OLD_POOL) {
+        "the older group of InferencePools, which newer Gateways and `longboat up` do not serve"
+    } else {
+        "in which the service has no InferencePool"
+    };
+    (is_old && made.contains(&groups::POOL)).then(|| {
+        Advice::warning(
+            path,
+            "OldPoolGroup",
+            format!("is {}, {why}: requests get 500", groups::OLD_POOL),
+            format!("write `group: {}`", groups::POOL),
+        )
+    })
+}
+
             && !words(main).chain(values).any(|word| word.contains("--root-path"))
     })
 }

@@ -90,6 +90,19 @@ fn a_port_that_the_service_does_not_have_is_named() {
 }
 
 #[test]
+fn a_pool_of_the_older_group_is_told_the_newer_one() {
+    let found = with(&format!("{{{}}}", POOL.replace(".networking.k8s", ".networking.x-k8s")));
+    assert_eq!(
+        found,
+        [
+            "12:warning spec.rules[0].backendRefs[0].group: is inference.networking.x-k8s.io, the older group of InferencePools, which newer \
+          Gateways and `longboat up` do not serve: requests get 500 (write `group: inference.networking.k8s.io`)"
+        ]
+    );
+    assert_eq!(with(&format!("{{{POOL}}}")), [""; 0]);
+}
+
+#[test]
 fn an_expression_that_does_not_compile_is_named_with_the_reason() {
     let at = |matching: &str| with(&format!("{{matches: [{matching}], {POOL}}}"));
     assert_eq!(
