@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use longboat_api::{
     annotations::INTERNAL_PREFIX, engine::Engine, foreign::servingruntime::ServingRuntimeSpec,
     v1alpha2::LLMInferenceServiceConfig,
@@ -193,9 +193,15 @@ impl FromIterator<Layer> for ConfigSet {
     }
 }
 
+/// Returns the entries of a ConfigMap that are texts. One with bytes only has none.
+pub fn texts_of(map: &ConfigMap) -> &BTreeMap<String, String> {
+    static NONE: BTreeMap<String, String> = BTreeMap::new();
+    map.data.as_ref().unwrap_or(&NONE)
+}
+
 /// Provides the ConfigMaps to which schedulers refer.
 pub trait ConfigMapSource {
-    /// Returns the data of the ConfigMap `namespace/name`.
+    /// Returns the texts of the ConfigMap `namespace/name`.
     fn get(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<&BTreeMap<String, String>>;
 }
 

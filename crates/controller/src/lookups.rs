@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use longboat_compose::{ConfigMapSource, ConfigSource, Layer};
+use longboat_compose::{ConfigMapSource, ConfigSource, Layer, texts_of};
 use longboat_key::{Key, Name, Namespace};
 use longboat_plan::{Kind, ObjectKey, Snapshot};
 use parking_lot::Mutex;
@@ -53,6 +53,6 @@ impl ConfigSource for Lookups<'_> {
 impl ConfigMapSource for Lookups<'_> {
     fn get(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<&BTreeMap<String, String>> {
         self.record(Kind::ConfigMap, namespace, name);
-        self.snapshot.config_maps.get(namespace, name)?.data.as_ref()
+        self.snapshot.config_maps.get(namespace, name).map(texts_of)
     }
 }

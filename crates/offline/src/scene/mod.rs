@@ -13,7 +13,7 @@ use longboat_api::{
 };
 use longboat_compose::{
     ComposeError, Composer, ConfigMapSource, ConfigSet, ConfigSource, Effective, Inputs, Layer, Origin,
-    Platform, PresetNames, Warning, outcome::Outcome, presets,
+    Platform, PresetNames, Warning, outcome::Outcome, presets, texts_of,
 };
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::{Document, nearest, parallel};
@@ -93,7 +93,7 @@ struct Lookup<'a>(&'a Objects<k8s_openapi::api::core::v1::ConfigMap>);
 
 impl ConfigMapSource for Lookup<'_> {
     fn get(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<&BTreeMap<String, String>> {
-        self.0.get(namespace, name)?.data.as_ref()
+        self.0.get(namespace, name).map(texts_of)
     }
 }
 

@@ -47,6 +47,11 @@ impl ManifestObjects {
     }
 
     /// Whether the manifests have an object of this kind in this namespace.
+    /// The objects of this kind.
+    pub(super) fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Key> {
+        self.0.iter().filter(move |(given, _)| given == kind).map(|(_, key)| key)
+    }
+
     pub(super) fn has_any(&self, kind: &str, namespace: Namespace<&str>) -> bool {
         self.0.iter().any(|(given, key)| given == kind && key.namespace.as_deref() == namespace)
     }

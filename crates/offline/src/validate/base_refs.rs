@@ -14,7 +14,7 @@ pub(super) fn broken(document: &Document, name: &ObjectName, index: usize, wante
     finding.error("ConfigRefused", message).with_hint(hint)
 }
 
-/// Returns the namespace of a config with that name. For a name that no config has in the namespaces of the service.
-pub(super) fn elsewhere<'a>(mut configs: impl Iterator<Item = &'a Key>, wanted: &str) -> Option<&'a str> {
-    configs.find(|key| *key.name == *wanted).map(|key| &*key.namespace)
+/// Returns the namespace of an object with that name. For a name that no object has in the namespaces of the service.
+pub(super) fn elsewhere<'a>(mut objects: impl Iterator<Item = &'a Key>, wanted: &str) -> Option<&'a str> {
+    objects.find(|key| *key.name == *wanted).map(|key| &*key.namespace)
 }

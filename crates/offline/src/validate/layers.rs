@@ -145,11 +145,11 @@ impl Layers<'_> {
                 }
                 _ => format!("models are downloaded from {SCHEMES}"),
             });
-        } else if message.ends_with("not found") {
-            // An object that is not in the files may be in the cluster.
         } else if message.contains("it is not controlled by") {
             finding.hint =
                 Some("rename or remove that object: the service makes one with this name".to_owned());
+        } else if message.ends_with("not found") {
+            // An object that is not in the files may be in the cluster.
             finding.severity = Severity::Warning;
             finding.hint = Some("it is not in these files, so it must exist on the cluster".to_owned());
         }
@@ -183,11 +183,42 @@ impl Layers<'_> {
                 };
                 vec![Finding { hint, ..found }]
             }
+            ComposeError::SchedulerConfigKey { namespace, name: map, key } => {
+                vec![self.not_as_text(Namespace(namespace), Name(map), key, found)]
+            }
+            ComposeError::SchedulerConfigMissing { name: map, .. } => {
+                vec![self.map_elsewhere(name, map, error, found)]
+            }
             ComposeError::TemplateSyntax(message) | ComposeError::TemplateExecution(message) => {
                 vec![self.broken_template(document, service, message, found)]
             }
             _ => vec![found],
         }
+    }
+
+    /// Adds what to do about a ConfigMap whose key has bytes.
+    fn not_as_text(
+        &self,
+        namespace: Namespace<&str>,
+        map: Name<&str>,
+        key: &str,
+        finding: Finding,
+    ) -> Finding {
+        let found = self.scene.snapshot().config_maps.get(namespace, map);
+        let bytes = found.and_then(|found| found.binary_data.as_ref());
+        let has_bytes = bytes.is_some_and(|bytes| bytes.contains_key(key));
+        let hint = format!("write `{key}` as text below `data`: it is in `binaryData`, which nobody reads");
+        if has_bytes { finding.with_hint(hint) } else { finding }
+    }
+
+    /// Says of a ConfigMap that is in another namespace where it must be.
+    fn map_elsewhere(&self, name: &ObjectName, map: &str, error: &ComposeError, finding: Finding) -> Finding {
+        let Some(elsewhere) = base_refs::elsewhere(self.given.of_kind("ConfigMap"), map) else {
+            return finding;
+        };
+        let message = format!("{error}: it is in namespace {elsewhere}");
+        let hint = format!("move the ConfigMap to namespace {}", name.namespace);
+        Finding { message, ..finding }.with_hint(hint)
     }
 
     /// Moves a finding to the field in the layer that sets it, and names that layer.

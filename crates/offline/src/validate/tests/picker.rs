@@ -201,6 +201,22 @@ fn a_configuration_of_a_config_map_is_judged_at_its_line_there() {
         said(&format!("{lacking}---\n{by_reference}")),
         ["24:24 error spec.router.scheduler.config CombineBaseError"]
     );
+    let as_bytes = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: picker}\nbinaryData: {epp: YQ==}\n";
+    assert_eq!(
+        said(&format!("{as_bytes}---\n{by_reference}")),
+        [
+            "12:24 error spec.router.scheduler.config CombineBaseError (write `epp` as text below `data`: it is in `binaryData`, which nobody \
+          reads)"
+        ]
+    );
+    let elsewhere = map.replace("{name: picker}", "{name: picker, namespace: other}");
+    let found = report(&format!("{elsewhere}---\n{by_reference}")).findings;
+    let [finding] = found.as_slice() else { panic!("{found:#?}") };
+    assert_eq!(
+        finding.message,
+        "ConfigMap \"picker\" not found in namespaces [default]: it is in namespace other"
+    );
+    assert_eq!(finding.hint.as_deref(), Some("move the ConfigMap to namespace default"));
     let mounted = service(
         "  router:
     scheduler:
