@@ -148,6 +148,14 @@ fn silence_fix(message: &str, namespace: Namespace<&str>, name: Name<&str>) -> O
 
 fn unschedulable(facts: &Facts, pod: &Pod, message: &str) -> Cause {
     let namespace = Namespace::of(&pod.metadata);
+    let gates = pod.spec.iter().flat_map(|spec| spec.scheduling_gates.iter().flatten());
+    let gates: Vec<&str> = gates.map(|gate| gate.name.as_str()).collect();
+    if !gates.is_empty() {
+        let cause = format!("{} ({})", message.trim_end_matches('.'), gates.join(", "));
+        let fix = "remove schedulingGates from the pod template, or see to it that their controllers remove them from the pod: until \
+                   then, no scheduler looks at the pod";
+        return Cause::new("SchedulingGated", cause, fix);
+    }
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     for claim in volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref()) {
         let name = claim.claim_name.as_str();

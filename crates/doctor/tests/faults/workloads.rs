@@ -280,6 +280,15 @@ fn pods_without_a_node_lead_to_devices_taints_labels_or_volumes() {
         |message: &str| json!({"conditions": [condition("PodScheduled", "False", "Unschedulable", message)]});
     let found = with_pod(&unscheduled("0/3 nodes are available: 3 Insufficient nvidia.com/gpu."));
     only(&found, "PodUnschedulable", LLM, "Insufficient nvidia.com/gpu", "device plugin");
+    let found = with(|facts| {
+        unready(facts, "MainWorkloadReady", "Progressing", "");
+        let message = "Scheduling is blocked due to non-empty scheduling gates";
+        let status = json!({"conditions": [condition("PodScheduled", "False", "SchedulingGated", message)]});
+        let mut gated = pod("llm-kserve-1", &json!({"app": "llm"}), &status);
+        gated["spec"]["schedulingGates"] = json!([{"name": "example.com/quota"}]);
+        facts.pods = vec![object(gated)];
+    });
+    only(&found, "SchedulingGated", LLM, "scheduling gates (example.com/quota)", "remove schedulingGates");
     let found = with_pod(&unscheduled("0/3 nodes are available: 3 Insufficient memory."));
     only(&found, "PodUnschedulable", LLM, "Insufficient memory", "free memory on a node");
     let found = with_pod(&unscheduled("0/1 nodes are available: 1 node(s) had untolerated taint {gpu: }."));

@@ -14,6 +14,7 @@ mod lora_rank;
 mod memory;
 mod model;
 mod names;
+mod placement;
 mod pod_user;
 mod pool;
 mod probe_path;
@@ -68,6 +69,7 @@ pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
     all.extend(empty_dir::check(&effective.spec));
     all.extend(device_names::check(&effective.spec));
     all.extend(image_devices::check(&service.spec, &effective.spec));
+    all.extend(placement::check(&effective.spec));
     all.extend(grace::check(&effective.spec));
     all.extend(scaling::check(&effective.spec));
     all.extend(scaling::without_prometheus(&scene.snapshot().platform, &effective.spec));
