@@ -1,5 +1,6 @@
 //! Memory that is too small: shared memory for the KV cache in it, and limits without a unit.
 
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Amount;
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 use longboat_compose::small_shared_memory;
 use longboat_quantity::Quantity;
@@ -10,27 +11,42 @@ use crate::pods::{half_of, halves, main_containers, pods};
 /// No process starts with less memory, in bytes.
 const MIN_BYTES: i128 = 1 << 20;
 
-/// Finds memory of containers in which nothing can run, such as `memory: 16` for 16 GiB.
+/// No file needs less on a volume: one page, or one block.
+const MIN_VOLUME_BYTES: i128 = 1 << 12;
+
+/// Finds memory and disk of pods in which nothing can run or has room, such as `memory: 16` for 16 GiB.
 pub(super) fn without_unit(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let mut all = Vec::new();
+    let mut judge = |path: String, amount: Option<&Amount>, min: i128, what: &str| {
+        let Some(bytes) = amount.and_then(|amount| Quantity::parse(&amount.0)).map(Quantity::whole) else {
+            return;
+        };
+        if (1..min).contains(&bytes) {
+            let message = format!("is {bytes} bytes, in which nothing {what}");
+            all.push(Advice::warning(
+                path,
+                "MemoryWithoutUnit",
+                message,
+                format!("write a unit, such as {bytes}Gi"),
+            ));
+        }
+    };
     for (path, pod) in pods(spec) {
         for container in &pod.containers {
             let Some(resources) = &container.resources else { continue };
             for (kind, amounts) in [("limits", &resources.limits), ("requests", &resources.requests)] {
-                let amount = amounts.as_ref().and_then(|amounts| amounts.get("memory"));
-                let Some(bytes) = amount.and_then(|amount| Quantity::parse(&amount.0)).map(Quantity::whole)
-                else {
-                    continue;
-                };
-                if (1..MIN_BYTES).contains(&bytes) {
-                    all.push(Advice::warning(
-                        format!("{path}.containers[name={}].resources.{kind}.memory", container.name),
-                        "MemoryWithoutUnit",
-                        format!("is {bytes} bytes, in which nothing can run"),
-                        format!("write a unit, such as {bytes}Gi"),
-                    ));
+                for (resource, what) in [("memory", "can run"), ("ephemeral-storage", "has room")] {
+                    let path =
+                        format!("{path}.containers[name={}].resources.{kind}.{resource}", container.name);
+                    let amount = amounts.as_ref().and_then(|amounts| amounts.get(resource));
+                    judge(path, amount, MIN_BYTES, what);
                 }
             }
+        }
+        for volume in pod.volumes.iter().flatten() {
+            let size = volume.empty_dir.as_ref().and_then(|volume| volume.size_limit.as_ref());
+            let path = format!("{path}.volumes[name={}].emptyDir.sizeLimit", volume.name);
+            judge(path, size, MIN_VOLUME_BYTES, "has room");
         }
     }
     all
@@ -126,6 +142,33 @@ mod tests {
             ]
         );
         assert_eq!(with("8Gi"), [""; 0]);
+    }
+
+    #[test]
+    fn a_disk_of_a_few_bytes_lacks_its_unit() {
+        let with = |disk: &str, volume: &str| {
+            said(&service(
+                "a",
+                &format!(
+                    "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers:\n    - name: main\n      resources: {{limits: {{ephemeral-storage: \
+                     {disk}}}}}\n    volumes: [{{name: v, emptyDir: {{sizeLimit: {volume}}}}}]\n"
+                ),
+            ))
+        };
+        let said = |bytes: u16| {
+            format!("is {bytes} bytes, in which nothing has room (write a unit, such as {bytes}Gi)")
+        };
+        assert_eq!(
+            with("'100'", "'16'"),
+            [
+                format!(
+                    "9:28 warning spec.template.containers[0].resources.limits.ephemeral-storage: {}",
+                    said(100)
+                ),
+                format!("10:36 warning spec.template.volumes[0].emptyDir.sizeLimit: {}", said(16)),
+            ]
+        );
+        assert_eq!(with("100Mi", "64Ki"), [""; 0]);
     }
 
     #[test]
