@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use longboat_api::{
+    annotations,
     foreign::{
         gateway::Gateway, httproute::HTTPRoute, httproute_filter::HTTPRouteFilter,
         reference::BackendObjectReference,
     },
     groups,
-    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec, RouteSpec},
+    v1alpha2::{KedaTrigger, LLMInferenceService, LLMInferenceServiceSpec, RouteSpec},
 };
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::{Document, nearest};
@@ -46,12 +47,12 @@ impl ManifestObjects {
         self.0.contains(&(kind.to_owned(), key.clone()))
     }
 
-    /// Whether the manifests have an object of this kind in this namespace.
     /// The objects of this kind.
     pub(super) fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Key> {
         self.0.iter().filter(move |(given, _)| given == kind).map(|(_, key)| key)
     }
 
+    /// Whether the manifests have an object of this kind in this namespace.
     pub(super) fn has_any(&self, kind: &str, namespace: Namespace<&str>) -> bool {
         self.0.iter().any(|(given, key)| given == kind && key.namespace.as_deref() == namespace)
     }
@@ -64,7 +65,9 @@ impl ManifestObjects {
         planned: &PlannedService,
         known: &[Finding],
     ) -> Option<Finding> {
-        let effective = planned.effective.as_ref()?;
+        // A stopped service needs nothing.
+        let is_stopped = annotations::is_stopped(service.metadata.annotations.as_ref());
+        let effective = planned.effective.as_ref().filter(|_| !is_stopped)?;
         let namespace = Namespace::of(&service.metadata);
         let made: BTreeSet<(String, Key)> = objects::of(&planned.plan.children)
             .into_iter()
@@ -81,6 +84,11 @@ impl ManifestObjects {
         for pod in templates(&planned.plan.children).filter_map(|template| template.spec.as_ref()) {
             needed.of_pod(namespace, pod);
         }
+        let scaled = &planned.plan.children.scaled_objects;
+        scaled
+            .iter()
+            .flat_map(|one| &one.spec.triggers)
+            .for_each(|trigger| needed.of_trigger(namespace, trigger));
         // A plan that stopped at a problem lacks children that later steps would add.
         let name = Name::of(&service.metadata);
         let unplanned = [("Service", names::scheduler_service(name)), ("InferencePool", names::pool(name))];
@@ -98,7 +106,8 @@ impl ManifestObjects {
         self.note_of(document, &ObjectName::of(document, namespace), needed, is_known)
     }
 
-    /// Returns one note for all back ends of a route that neither the manifests have nor, as `is_made` says, services make.
+    /// Returns one note for all Gateways and back ends of a route that neither the manifests have nor, as `is_made` says, services
+    /// make.
     pub(super) fn note_of_route(
         &self,
         document: &Document,
@@ -107,6 +116,7 @@ impl ManifestObjects {
         is_made: impl Fn(&'static str, &Key) -> bool,
     ) -> Option<Finding> {
         let mut needed = RequiredObjects(BTreeSet::new());
+        needed.of_parents(Namespace(&*name.namespace), route);
         needed.of_route(Namespace(&*name.namespace), route);
         self.note_of(document, name, needed, is_made)
     }
@@ -208,6 +218,25 @@ impl RequiredObjects {
         }
     }
 
+    fn of_parents(&mut self, namespace: Namespace<&str>, route: &HTTPRoute) {
+        for parent in &route.spec.parent_refs {
+            let group = parent.group.as_deref().unwrap_or(groups::GATEWAY);
+            if (group, parent.kind.as_deref().unwrap_or("Gateway")) == (groups::GATEWAY, "Gateway") {
+                self.add("Gateway", parent.namespace.as_deref().map_or(namespace, Namespace), &parent.name);
+            }
+        }
+    }
+
+    fn of_trigger(&mut self, namespace: Namespace<&str>, trigger: &KedaTrigger) {
+        match &trigger.authentication_ref {
+            Some(one) if one.kind == "ClusterTriggerAuthentication" => {
+                self.add("ClusterTriggerAuthentication", Namespace(""), &one.name);
+            }
+            Some(one) => self.add("TriggerAuthentication", namespace, &one.name),
+            None => {}
+        }
+    }
+
     fn of_route(&mut self, namespace: Namespace<&str>, route: &HTTPRoute) {
         for rule in &route.spec.rules {
             let of_backends = rule.backend_refs.iter().flat_map(|reference| &reference.filters);
@@ -254,6 +283,10 @@ impl RequiredObjects {
         if account != DEFAULT_ACCOUNT {
             self.add("ServiceAccount", namespace, account);
         }
+        // Every cluster has the classes of the system.
+        let priority = pod.priority_class_name.as_deref().filter(|name| !name.starts_with("system-"));
+        self.add("PriorityClass", Namespace(""), priority.unwrap_or_default());
+        self.add("RuntimeClass", Namespace(""), pod.runtime_class_name.as_deref().unwrap_or_default());
         for volume in pod.volumes.iter().flatten() {
             if let Some(claim) = &volume.persistent_volume_claim {
                 self.add("PersistentVolumeClaim", namespace, &claim.claim_name);

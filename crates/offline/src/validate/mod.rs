@@ -99,8 +99,13 @@ fn all(documents: Vec<Document>, settings: &Settings, report: &mut Report) {
     let judged = parallel::map(&documents, |document| cluster.judge(document, None));
     for (document, judged) in documents.into_iter().zip(judged) {
         report.findings.extend(judged.findings);
-        // An object of an unknown kind is neither valid nor invalid.
-        let Some((group, name)) = judged.checked else { continue };
+        // An object of an unknown kind is neither valid nor invalid. Whether its kind has namespaces is not known, either.
+        let Some((group, name)) = judged.checked else {
+            let namespaces = judged.stored.iter().map(|stored| stored.namespace.as_deref());
+            let own = Namespace(document.namespace());
+            namespaces.chain([own]).for_each(|namespace| given.add(&ObjectName::of(&document, namespace)));
+            continue;
+        };
         given.add(&name);
         let mut stored = judged.stored;
         let contents = contents::findings(&document, &name, settings);

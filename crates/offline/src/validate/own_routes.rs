@@ -69,7 +69,8 @@ struct BackEnd {
     is_vllm: bool,
 }
 
-/// Returns a note for each HTTPRoute in the manifests with back ends that neither the manifests have nor, as `is_made` says, services make.
+/// Returns a note for each HTTPRoute in the manifests with Gateways or back ends that neither the manifests have nor, as `is_made`
+/// says, services make.
 pub(super) fn missing(
     sound: &[StoredManifest],
     given: &ManifestObjects,
@@ -103,21 +104,25 @@ pub(super) fn of_files(scene: &Scene, sound: &[StoredManifest], given: &Manifest
         return Vec::new();
     }
     let mut back_ends = BackEnds::default();
-    let mut all_planned = true;
     let mut made: BTreeSet<Key> = BTreeSet::new();
+    let mut all_planned = true;
     for subject in &scene.subjects {
         // Why a service has no plan is said about the service.
         match scene.plan(&subject.service) {
             Ok(planned) => {
-                planned.effective.iter().for_each(|effective| back_ends.add(&effective.spec, &planned.plan));
                 made.extend(planned.plan.children.http_routes.iter().map(Key::of));
+                planned.effective.iter().for_each(|effective| back_ends.add(&effective.spec, &planned.plan));
             }
             Err(_) => all_planned = false,
         }
     }
     let mut all = Vec::new();
     if all_planned {
-        all.extend(missing(sound, given, |kind, key| back_ends.0.contains_key(&(kind, key.clone()))));
+        // An installation has the Gateway of the platform.
+        let platform = &scene.snapshot().platform.ingress.gateway;
+        all.extend(missing(sound, given, |kind, key| {
+            back_ends.0.contains_key(&(kind, key.clone())) || (kind, key) == ("Gateway", platform)
+        }));
     }
     // The controller's own, as `render` prints it, is no mistake of a user.
     for (one, route) in routes.into_iter().filter(|(one, _)| !made.contains(&one.key())) {
@@ -195,12 +200,12 @@ impl BackEnds {
                     Key::new(backend.namespace.as_deref().map_or(namespace, Namespace), Name(&*backend.name));
                 let Some(known) = self.0.get(&(kind, key)) else { continue };
                 to_vllm |= known.is_vllm && reference.filters.is_empty();
+                all.extend(old_group(&format!("{path}.backendRefs[{at}].group"), backend, &known.groups));
                 if let Some(port) = backend.port
                     && !known.ports.is_empty()
                     && !known.ports.contains(&port)
                 {
                     all.push(wrong_port(
-                all.extend(old_group(&format!("{path}.backendRefs[{at}].group"), backend, &known.groups));
                         &format!("{path}.backendRefs[{at}].port"),
                         &backend.name,
                         port,
@@ -222,11 +227,6 @@ impl BackEnds {
     }
 }
 
-/// Whether all engines are vLLM, at the root of its server.
-fn serves_own_paths(spec: &LLMInferenceServiceSpec) -> bool {
-    main_containers(spec).all(|(_, main)| {
-        let values = main.env.iter().flatten().filter_map(|variable| variable.value.as_deref());
-        Engine::of_command(main).is_some_and(|engine| engine.name == VLLM.name)
 /// Returns a warning about a pool in the older group, which there is only beside older Gateways, or not at all.
 fn old_group(path: &str, backend: &BackendObjectReference, made: &[&'static str]) -> Option<Advice> {
     let is_old = backend.group.as_deref() == Some(groups::OLD_POOL);
@@ -245,6 +245,11 @@ fn old_group(path: &str, backend: &BackendObjectReference, made: &[&'static str]
     })
 }
 
+/// Whether all engines are vLLM, at the root of its server.
+fn serves_own_paths(spec: &LLMInferenceServiceSpec) -> bool {
+    main_containers(spec).all(|(_, main)| {
+        let values = main.env.iter().flatten().filter_map(|variable| variable.value.as_deref());
+        Engine::of_command(main).is_some_and(|engine| engine.name == VLLM.name)
             && !words(main).chain(values).any(|word| word.contains("--root-path"))
     })
 }

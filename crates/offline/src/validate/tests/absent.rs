@@ -52,6 +52,40 @@ fn the_gateways_of_a_route_in_a_service_are_noted_without_that_of_the_platform()
 }
 
 #[test]
+fn classes_and_the_credentials_of_triggers_are_noted_and_nothing_of_a_stopped_service() {
+    let lines = "  router: {route: {}, gateway: {}, scheduler: {}}\n  template: {priorityClassName: high, runtimeClassName: nvidia}\n  scaling:\n    \
+                 maxReplicas: 3\n    keda:\n      triggers:\n      - {type: prometheus, metadata: METADATA, authenticationRef: {name: login}}\n      \
+                 - {type: prometheus, metadata: METADATA, authenticationRef: {name: all, kind: ClusterTriggerAuthentication}}\n";
+    let metadata = "{query: 'sum(a)', serverAddress: 'http://p', threshold: '1'}";
+    let lines = &lines.replace("METADATA", metadata);
+    let notes = |text: &str| {
+        let found = report(text).findings.into_iter().filter(|finding| finding.reason == "NotInTheseFiles");
+        found.map(|finding| finding.message).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        notes(&service(lines)),
+        [
+            "refers to objects that are not in these files: ClusterTriggerAuthentication all, PriorityClass high, RuntimeClass nvidia, \
+          TriggerAuthentication default/login"
+        ]
+    );
+    let given = [
+        ("keda.sh/v1alpha1", "ClusterTriggerAuthentication", "all", "spec: {}"),
+        ("keda.sh/v1alpha1", "TriggerAuthentication", "login", "spec: {}"),
+        ("scheduling.k8s.io/v1", "PriorityClass", "high", "value: 1"),
+        ("node.k8s.io/v1", "RuntimeClass", "nvidia", "handler: nvidia"),
+    ];
+    let given = given.map(|(version, kind, name, rest)| {
+        format!("---\napiVersion: {version}\nkind: {kind}\nmetadata: {{name: {name}}}\n{rest}\n")
+    });
+    assert_eq!(notes(&(service(lines) + &given.concat())), [""; 0]);
+    let system = service("  template: {priorityClassName: system-cluster-critical}\n");
+    assert_eq!(notes(&system), [""; 0]);
+    let stopped = "{name: one, annotations: {serving.kserve.io/stop: 'True'}}";
+    assert_eq!(notes(&service(lines).replace("{name: one}", stopped)), [""; 0]);
+}
+
+#[test]
 fn what_gateways_and_routes_need_is_noted_too() {
     let lines = |text: &str| report(text).findings.iter().map(Finding::line).collect::<Vec<_>>();
     let gateway = |rest: &str| {
@@ -129,6 +163,19 @@ fn what_gateways_and_routes_need_is_noted_too() {
     assert_eq!(lines(&route), [missing(&all)]);
     let with_service = format!("{route}---\n{}", service(""));
     assert_eq!(lines(&with_service), [missing(others)]);
+    let attached = |parents: &str| {
+        let rule = "{backendRefs: [{name: one-kserve-workload-svc, port: 8000}]}";
+        let spec = format!("{{parentRefs: [{parents}], rules: [{rule}]}}");
+        let route = format!(
+            "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: r}}\nspec: {spec}\n"
+        );
+        lines(&format!("{route}---\n{}", service("")))
+    };
+    assert_eq!(
+        attached("{name: gw}, {name: edge, namespace: infra}"),
+        [missing("Gateway default/gw, Gateway infra/edge")]
+    );
+    assert_eq!(attached("{name: kserve-ingress-gateway, namespace: kserve}"), [""; 0]);
 }
 
 #[test]
@@ -202,34 +249,6 @@ fn an_autoscaler_of_a_workload_that_no_service_has_is_told_its_name() {
     }
 }
 
-#[test]
-fn a_claim_of_one_node_is_no_place_for_several_pods() {
-    let with = |lines: &str, modes: &str| {
-        let claim = format!(
-            "---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: models}}\nspec: {{accessModes: [{modes}], resources: {{requests: {{storage: 1Gi}}}}}}\n"
-        );
-        let text = service(lines).replace("hf://org/model", "pvc://models/llama") + &claim;
-        report(&text).findings.iter().map(Finding::line).collect::<Vec<_>>()
-    };
-    let said = |mode: &str, who: &str, pods: u32| {
-        let rest = if mode == "ReadWriteOnce" { "those on other nodes" } else { "the others" };
-        [format!(
-            "f.yaml:6:5: warning: spec.model.uri: mounts PersistentVolumeClaim models, which is {mode}, so {who}, and the service has up \
-             to {pods} pods with it: {rest} do not start"
-        )]
-    };
-    let node = "only pods on one node mount it";
-    assert_eq!(with("  replicas: 3\n", "ReadWriteOnce"), said("ReadWriteOnce", node, 3));
-    assert_eq!(
-        with("  replicas: 3\n", "ReadWriteOncePod"),
-        said("ReadWriteOncePod", "one pod only mounts it", 3)
-    );
-    let group = "  parallelism: {data: 4, dataLocal: 2}\n  worker: {containers: [{name: main}]}\n";
-    assert_eq!(with(group, "ReadWriteOnce"), said("ReadWriteOnce", node, 2));
-    assert_eq!(with("", "ReadWriteOnce"), [""; 0]);
-    assert_eq!(with("  replicas: 3\n", "ReadWriteMany"), [""; 0]);
-    assert_eq!(with("  replicas: 3\n", "ReadWriteOnce, ReadOnlyMany"), [""; 0]);
-}
 #[test]
 fn an_autoscaler_of_a_workload_that_the_service_scales_is_warned_about() {
     let with = |lines: &str, kind: &str, target: &str| {
@@ -311,3 +330,31 @@ fn an_autoscaler_of_a_workload_that_the_service_scales_is_warned_about() {
     );
 }
 
+#[test]
+fn a_claim_of_one_node_is_no_place_for_several_pods() {
+    let with = |lines: &str, modes: &str| {
+        let claim = format!(
+            "---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: models}}\nspec: {{accessModes: [{modes}], resources: {{requests: {{storage: 1Gi}}}}}}\n"
+        );
+        let text = service(lines).replace("hf://org/model", "pvc://models/llama") + &claim;
+        report(&text).findings.iter().map(Finding::line).collect::<Vec<_>>()
+    };
+    let said = |mode: &str, who: &str, pods: u32| {
+        let rest = if mode == "ReadWriteOnce" { "those on other nodes" } else { "the others" };
+        [format!(
+            "f.yaml:6:5: warning: spec.model.uri: mounts PersistentVolumeClaim models, which is {mode}, so {who}, and the service has up \
+             to {pods} pods with it: {rest} do not start"
+        )]
+    };
+    let node = "only pods on one node mount it";
+    assert_eq!(with("  replicas: 3\n", "ReadWriteOnce"), said("ReadWriteOnce", node, 3));
+    assert_eq!(
+        with("  replicas: 3\n", "ReadWriteOncePod"),
+        said("ReadWriteOncePod", "one pod only mounts it", 3)
+    );
+    let group = "  parallelism: {data: 4, dataLocal: 2}\n  worker: {containers: [{name: main}]}\n";
+    assert_eq!(with(group, "ReadWriteOnce"), said("ReadWriteOnce", node, 2));
+    assert_eq!(with("", "ReadWriteOnce"), [""; 0]);
+    assert_eq!(with("  replicas: 3\n", "ReadWriteMany"), [""; 0]);
+    assert_eq!(with("  replicas: 3\n", "ReadWriteOnce, ReadOnlyMany"), [""; 0]);
+}

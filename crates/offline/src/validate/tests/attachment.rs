@@ -115,6 +115,7 @@ fn a_route_of_ones_own_is_compared_too() {
     assert_eq!(
         found.findings.iter().map(super::Finding::line).collect::<Vec<_>>(),
         [
+            "f.yaml:12:1: note: spec: refers to objects that are not in these files: Gateway infra/elsewhere",
             "f.yaml:14:5: error: spec.parentRefs[0]: Gateway infra/gw has no listener with the sectionName or port of this parentRef"
         ]
     );
