@@ -29,8 +29,8 @@ fn assert_known(known: &Value, mut named: BTreeMap<String, String>, besides: &[&
     named.retain(|name, _| !besides.contains(&name.as_str()));
     assert!(named.len() >= least, "found only {named:?}");
     named.retain(|name, _| match known {
-        Value::Array(names) => !names.contains(&json!(name)),
-        names => names.get(name).is_none(),
+        Value::Array(all) => !all.contains(&json!(name)),
+        all => all.get(name).is_none(),
     });
     assert_eq!(named, BTreeMap::new(), "vLLM {} has none of these", RECORDING["version"]);
 }

@@ -44,7 +44,7 @@ mod tests {
     fn a_half_without_a_connector_is_named() {
         let connector = |name: &str| {
             format!(
-                "template: {{containers: [{{name: main, env: [{{name: VLLM_ADDITIONAL_ARGS, value: \"--kv-transfer-config '{{\\\"kv_connector\\\":\\\"{name}\\\"}}'\"}}]}}]}}"
+                "template: {{containers: [{{name: main, env: [{{name: VLLM_ADDITIONAL_ARGS, value: \"--kv-transfer-config '{{\\\"kv_connector\\\":\\\"{name}\\\",\\\"kv_role\\\":\\\"kv_both\\\"}}'\"}}]}}]}}"
             )
         };
         let with = |decode: &str, prefill: &str| {

@@ -167,9 +167,11 @@ fn hub_model(path: &str, main: &Container) -> Option<Advice> {
     let mut previous = "";
     let (at, model, written) = all.find_map(|(at, word)| {
         let (value, written) = match word.strip_prefix("--model=") {
+            // A model beside that one is an error, which the check of the flags has.
+            _ if is_served => ("", ""),
             Some(value) => (value, "--model "),
             None if previous == "--model" => (word, "--model "),
-            None if previous == "serve" && !is_served => (word, ""),
+            None if previous == "serve" => (word, ""),
             None => ("", ""),
         };
         previous = word;
@@ -273,12 +275,13 @@ mod tests {
     fn a_model_of_the_hub_beside_the_downloaded_one_is_warned_about() {
         let lines = |args: &str| {
             format!(
-                "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers:\n    - name: main\n      args: {args}\n"
+                "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers:\n    - name: main\n      command: [python3, -m, \
+                 vllm.entrypoints.openai.api_server, --served-model-name, s]\n      args: {args}\n"
             )
         };
         let expected = |at: &str| {
             format!(
-                "9:{at}: names the model a/b of the Hugging Face hub: the server downloads it again, or ignores it, because \
+                "10:{at}: names the model a/b of the Hugging Face hub: the server downloads it again, or ignores it, because \
              spec.model.uri is at /mnt/models already (remove `--model a/b`, or write `--model=/mnt/models` if the command \
              needs it)"
             )
@@ -290,8 +293,10 @@ mod tests {
             assert_eq!(said(&service("s", &lines(args))), [expected(at)], "{args}");
         }
         let serve = |model: &str| {
-            lines(&format!("['vllm serve {model} --served-model-name s']"))
-                .replace("args:", "command: [sh, -c]\n      args:")
+            lines(&format!("['vllm serve {model} --served-model-name s']")).replace(
+                "[python3, -m, vllm.entrypoints.openai.api_server, --served-model-name, s]",
+                "[sh, -c]",
+            )
         };
         let found = said(&service("s", &serve("a/b")));
         assert!(found.len() == 1 && found[0].contains("names the model a/b of"), "{found:#?}");

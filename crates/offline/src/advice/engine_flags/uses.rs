@@ -36,9 +36,8 @@ pub(super) struct Uses<'a> {
 
 impl<'a> Uses<'a> {
     pub(super) fn of(words: &'a Words) -> Self {
-        let mut uses = Self::default();
         // One word is the model, except where the start script names it.
-        uses.is_model_named = words.is_preset;
+        let mut uses = Self { is_model_named: words.is_preset, ..Self::default() };
         let mut rest = words.all.as_slice();
         while let Some((word, after)) = rest.split_first() {
             rest = after;

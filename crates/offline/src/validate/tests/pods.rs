@@ -42,8 +42,9 @@ fn admission_plugins_refuse_pods_with_a_priority_or_an_overhead_of_their_own() {
         [format!("9 error spec.template.overhead: {why} {refused}.overhead)")]
     );
     // A cluster may have these classes.
-    assert_eq!(template("priorityClassName: high"), [""; 0]);
-    assert_eq!(template("runtimeClassName: vm"), [""; 0]);
+    let note = "4 note spec: refers to objects that are not in these files:";
+    assert_eq!(template("priorityClassName: high"), [format!("{note} PriorityClass high")]);
+    assert_eq!(template("runtimeClassName: vm"), [format!("{note} RuntimeClass vm")]);
 
     let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: one}\nspec:\n  template:\n    spec:\n      restartPolicy: Never\n      \
                containers: [{name: main, image: a}]\n      preemptionPolicy: Never\n";
