@@ -1,4 +1,5 @@
-//! Requests that the server once answered differently from kube-apiserver. Each of them tests one rule.
+//! Requests that the server once answered differently from kube-apiserver. Each of them tests one rule. They are one
+//! table, and so one file.
 
 use serde_json::{Value, json};
 

@@ -9,9 +9,12 @@ use serde_json::{Value, json};
 
 use super::{super::Advice, uses::FlagUse, values::size};
 
+/// More levels than any settings have. Without a limit, a key of many dots makes JSON that overflows the stack.
+const MAX_LEVELS: usize = 32;
+
 /// Judges the value of a flag with a key of its JSON, such as `--kv-transfer-config.kv_role kv_both`.
 pub(super) fn check_key(used: &FlagUse<'_>, flag: &Flag, keys: &str, value: &str) -> Option<Advice> {
-    if !matches!(flag.kind, Kind::Json | Kind::Object) {
+    if !matches!(flag.kind, Kind::Json | Kind::Object) || keys.split('.').count() > MAX_LEVELS {
         return None;
     }
     let (keys, value) = match keys.strip_suffix('+') {

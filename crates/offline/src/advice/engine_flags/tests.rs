@@ -458,3 +458,9 @@ fn a_misspelt_variable_for_arguments_is_warned_about() {
     let own = wrong("EXTRA_ARGS");
     assert_eq!(with(&format!("command: [bash, -c, 'vllm serve m ${own}']\n      "), &own), [""; 0]);
 }
+
+#[test]
+fn a_key_of_many_dots_does_not_overflow_the_stack() {
+    let keys = ".a".repeat(500_000);
+    assert_eq!(said(&format!("args: ['--hf-overrides{keys}', '1']")), [""; 0]);
+}
