@@ -13,6 +13,7 @@ pub mod upgrade;
 
 mod advice;
 mod assume;
+mod finding;
 mod objects;
 mod pods;
 pub mod refusal;

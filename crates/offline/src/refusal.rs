@@ -13,8 +13,8 @@ use longboat_plan::{ChildKind, Refusal, counted, paths, refusals};
 use longboat_strategy::Cause;
 
 use crate::{
+    finding::{Finding, ObjectName, Source},
     scene::{PlannedService, Scene},
-    validate::{Finding, ObjectName, Source},
 };
 
 /// The handlers of probes and hooks, of which each has one.

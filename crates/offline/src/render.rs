@@ -6,7 +6,8 @@ use longboat_plan::{ObjectRef, Plan, Problem, yaml};
 use serde_json::{Value, json};
 
 use crate::{
-    advice::{self, Advice},
+    advice::{self},
+    finding::Advice,
     objects::{self, Object},
     refusal,
     scene::{PlannedService, PlanningError, Scene},

@@ -1,10 +1,13 @@
 //! Settings for interpreting manifests: their environment, and defaults for what they do not specify.
 
+use std::collections::BTreeMap;
+
 use longboat_api::names;
 use longboat_compose::PresetNames;
 use longboat_key::Namespace;
 use longboat_manifest::{Document, ManifestError};
 use longboat_plan::Capabilities;
+use serde_json::Value;
 
 /// The namespace of objects without one, as in kubectl.
 pub const DEFAULT_NAMESPACE: &str = "default";
@@ -72,4 +75,10 @@ impl Default for Settings {
             capabilities: Capabilities::ALL,
         }
     }
+}
+
+/// The entries of a map whose values are texts.
+pub(crate) fn texts(map: &Value) -> BTreeMap<String, String> {
+    let entries = map.as_object().into_iter().flatten();
+    entries.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }

@@ -4,8 +4,10 @@ use k8s_openapi::api::core::v1::Container;
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 use longboat_manifest::nearest;
 
-use super::Advice;
-use crate::pods::{base, containers, is_shell, placed_words};
+use crate::{
+    finding::Advice,
+    pods::{base, containers, is_shell, placed_words},
+};
 
 /// Programs that are not meant as a part of a name.
 const PROGRAMS: [&str; 4] = ["python", "python3", "sglang", "vllm"];

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 use longboat_manifest::nearest;
 
-use super::Advice;
-use crate::pods::containers;
+use crate::{finding::Advice, pods::containers};
 
 /// The resources of the device plugins that serve models.
 const KNOWN: [&str; 11] = [

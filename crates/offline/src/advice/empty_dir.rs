@@ -2,8 +2,7 @@
 
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 
-use super::Advice;
-use crate::pods::pods;
+use crate::{finding::Advice, pods::pods};
 
 const MEMORY: &str = "Memory";
 

@@ -7,8 +7,7 @@ use longboat_api::{
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
 };
 
-use super::Advice;
-use crate::pods::main_containers;
+use crate::{finding::Advice, pods::main_containers};
 
 /// Finds services whose gateway takes the key away, or that are not ready before a request without a key has an answer.
 pub(super) fn check(service: &LLMInferenceService, spec: &LLMInferenceServiceSpec) -> Vec<Advice> {

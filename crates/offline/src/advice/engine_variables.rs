@@ -8,11 +8,13 @@ use longboat_api::{
 };
 
 use super::{
-    Advice,
     engine_flags::{API_SERVERS, for_image, is_older},
     variables::{ADDITIONAL_ARGS, is_known},
 };
-use crate::pods::{main_containers, words};
+use crate::{
+    finding::Advice,
+    pods::{main_containers, words},
+};
 
 const PREFIX: &str = "VLLM_";
 

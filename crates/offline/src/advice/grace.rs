@@ -3,8 +3,10 @@
 use k8s_openapi::api::core::v1::LifecycleHandler;
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 
-use super::Advice;
-use crate::pods::{base, containers_of, pods};
+use crate::{
+    finding::Advice,
+    pods::{base, containers_of, pods},
+};
 
 /// The grace period of pods that set none, in seconds.
 const DEFAULT_GRACE: i64 = 30;

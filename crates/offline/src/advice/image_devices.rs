@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 
-use super::Advice;
-use crate::pods::{MAIN, containers_of, main_containers, pods};
+use crate::{
+    finding::Advice,
+    pods::{MAIN, containers_of, main_containers, pods},
+};
 
 /// What an engine is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

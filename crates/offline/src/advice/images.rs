@@ -3,8 +3,7 @@
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 use longboat_download::image;
 
-use super::Advice;
-use crate::pods::containers;
+use crate::{finding::Advice, pods::containers};
 
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let mut all = Vec::new();

@@ -11,8 +11,10 @@ use longboat_key::{Name, Namespace};
 use longboat_manifest::nearest;
 use longboat_plan::{Plan, Snapshot, has_credentials, secret_command};
 
-use super::Advice;
-use crate::pods::{containers_of, pods, templates};
+use crate::{
+    finding::Advice,
+    pods::{containers_of, pods, templates},
+};
 
 /// A key of an object, and the field that names it.
 struct KeyReference<'a> {

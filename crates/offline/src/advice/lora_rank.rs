@@ -6,7 +6,7 @@ use longboat_api::{
     vllm,
 };
 
-use super::Advice;
+use crate::finding::Advice;
 
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Option<Advice> {
     let lora = spec.model.lora.as_ref().filter(|lora| !lora.adapters.is_empty())?;

@@ -5,8 +5,10 @@ use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 use longboat_compose::small_shared_memory;
 use longboat_quantity::Quantity;
 
-use super::Advice;
-use crate::pods::{half_of, halves, main_containers, pods};
+use crate::{
+    finding::Advice,
+    pods::{half_of, halves, main_containers, pods},
+};
 
 /// No process starts with less memory, in bytes.
 const MIN_BYTES: i128 = 1 << 20;

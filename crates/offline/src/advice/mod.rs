@@ -32,25 +32,10 @@ mod variables;
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_compose::Effective;
 
-use crate::scene::Scene;
+use crate::{finding::Advice, scene::Scene};
 
 /// Where the model server finds the model.
 const MODEL_PATH: &str = "/mnt/models";
-
-/// One piece of advice.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Advice {
-    /// The path of the field in the composed service, with names in place of positions where lists merge by name.
-    pub(crate) path: String,
-    /// Whether the service cannot work at all.
-    pub(crate) fatal: bool,
-    /// Its reason.
-    pub(crate) reason: &'static str,
-    /// What is wrong.
-    pub(crate) message: String,
-    /// What to do.
-    pub(crate) hint: Option<String>,
-}
 
 /// Returns all advice about a service that composed to `effective`.
 pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effective) -> Vec<Advice> {
@@ -85,32 +70,4 @@ pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
     all.extend(names::check(scene.snapshot(), service, effective));
     all.extend(variables::check(scene.snapshot(), service, &effective.spec));
     all
-}
-
-// === impl Advice ===
-
-impl Advice {
-    pub(crate) fn warning(
-        path: impl Into<String>,
-        reason: &'static str,
-        message: impl Into<String>,
-        hint: impl Into<String>,
-    ) -> Self {
-        Self { fatal: false, ..Self::error(path, reason, message, hint) }
-    }
-
-    pub(crate) fn error(
-        path: impl Into<String>,
-        reason: &'static str,
-        message: impl Into<String>,
-        hint: impl Into<String>,
-    ) -> Self {
-        Self { path: path.into(), fatal: true, reason, message: message.into(), hint: Some(hint.into()) }
-    }
-
-    /// Formats the advice as one sentence.
-    pub(crate) fn sentence(&self) -> String {
-        let hint = self.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
-        format!("{}: {} {}{hint}", self.reason, self.path, self.message)
-    }
 }

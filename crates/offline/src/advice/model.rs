@@ -9,8 +9,8 @@ use longboat_download::address::{Address, Scheme};
 use longboat_plan::Snapshot;
 use regex::Regex;
 
-use super::{Advice, MODEL_PATH};
-use crate::{pods::main_containers, validate::hint};
+use super::MODEL_PATH;
+use crate::{finding::Advice, pods::main_containers, stored::hint};
 
 /// The form of an address of an image.
 const IMAGE_FORM: &str =

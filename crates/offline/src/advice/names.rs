@@ -6,7 +6,7 @@ use longboat_key::{Name, Namespace};
 use longboat_plan::Snapshot;
 use serde_json::Value;
 
-use super::Advice;
+use crate::finding::Advice;
 
 /// The suffixes of children to which users refer.
 const REFERABLE: [&str; 6] = [

@@ -3,8 +3,7 @@
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, PodSpec};
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 
-use super::Advice;
-use crate::pods::pods;
+use crate::{finding::Advice, pods::pods};
 
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     pods(spec).flat_map(|(path, pod)| affinity(&path, pod).into_iter().chain(gates(&path, pod))).collect()

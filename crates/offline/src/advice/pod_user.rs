@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 
-use super::Advice;
-use crate::pods::{containers_of, pods};
+use crate::{
+    finding::Advice,
+    pods::{containers_of, pods},
+};
 
 /// Finds containers that no kubelet starts: their user is root, and `runAsNonRoot` forbids it. Presets set it.
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {

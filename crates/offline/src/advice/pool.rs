@@ -8,8 +8,7 @@ use longboat_compose::Effective;
 use longboat_key::Name;
 use longboat_plan::names;
 
-use super::Advice;
-use crate::{pods::templates, scene::Scene};
+use crate::{finding::Advice, pods::templates, scene::Scene};
 
 /// Finds a selector of the managed pool that matches no pod template of the service.
 pub(super) fn check(scene: &Scene, service: &LLMInferenceService, effective: &Effective) -> Option<Advice> {

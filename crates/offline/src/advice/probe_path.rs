@@ -5,8 +5,10 @@ use longboat_api::{
     v1alpha2::LLMInferenceServiceSpec,
 };
 
-use super::Advice;
-use crate::pods::{main_containers, probes};
+use crate::{
+    finding::Advice,
+    pods::{main_containers, probes},
+};
 
 /// Pages that answer 200 to a probe.
 const PAGES: [&str; 9] =

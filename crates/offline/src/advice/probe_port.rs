@@ -6,8 +6,10 @@ use k8s_openapi::{
 };
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 
-use super::Advice;
-use crate::pods::{MAIN, containers, probes, words};
+use crate::{
+    finding::Advice,
+    pods::{MAIN, containers, probes, words},
+};
 
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let of_container = |(path, container): (String, &Container)| -> Vec<Advice> {

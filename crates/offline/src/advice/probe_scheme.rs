@@ -3,8 +3,10 @@
 use k8s_openapi::api::core::v1::Container;
 use longboat_api::{engine::Engine, v1alpha2::LLMInferenceServiceSpec};
 
-use super::Advice;
-use crate::pods::{main_containers, probes, words};
+use crate::{
+    finding::Advice,
+    pods::{main_containers, probes, words},
+};
 
 /// How the flags of all known engines for a certificate begin.
 const TLS_FLAGS: &str = "--ssl-";

@@ -9,7 +9,7 @@ use longboat_api::{
 use longboat_key::{Name, Namespace};
 use longboat_plan::{Snapshot, names};
 
-use super::Advice;
+use crate::finding::Advice;
 
 pub(super) fn check(
     snapshot: &Snapshot,

@@ -6,8 +6,7 @@ use longboat_compose::Platform;
 use longboat_manifest::nearest;
 use longboat_plan::missing_prometheus;
 
-use super::Advice;
-use crate::pods::halves;
+use crate::{finding::Advice, pods::halves};
 
 /// Finds a scaling by the Workload Variant Autoscaler through KEDA for which the platform names no Prometheus.
 pub(super) fn without_prometheus(platform: &Platform, spec: &LLMInferenceServiceSpec) -> Option<Advice> {

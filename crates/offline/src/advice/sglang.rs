@@ -6,8 +6,11 @@ use longboat_api::{
     v1alpha2::LLMInferenceServiceSpec,
 };
 
-use super::{Advice, probe_port};
-use crate::pods::{main_containers, placed_words};
+use super::probe_port;
+use crate::{
+    finding::Advice,
+    pods::{main_containers, placed_words},
+};
 
 /// Flags that vLLM has and SGLang does not, and what to do instead. There are more; nobody lists SGLang's.
 const OF_VLLM: [(&str, &str); 4] = [

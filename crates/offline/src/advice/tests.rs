@@ -3,9 +3,11 @@
 use longboat_manifest::{parse, parse_all};
 
 use crate::{
-    Settings, render,
+    Settings,
+    finding::{Finding, Source},
+    render,
     scene::Scene,
-    validate::{Finding, Source, validate},
+    validate::validate,
 };
 
 /// Returns a service of that name with these lines in its spec. The first one is line 5.

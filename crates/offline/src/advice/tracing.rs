@@ -3,8 +3,7 @@
 use longboat_api::v1alpha2::{LLMInferenceServiceSpec, TracingSpec};
 use longboat_key::nearest;
 
-use super::Advice;
-use crate::pods::main_containers;
+use crate::{finding::Advice, pods::main_containers};
 
 /// The schemes of addresses that OpenTelemetry's exporters connect to. vLLM's documentation has the third.
 const SCHEMES: [&str; 3] = ["http", "https", "grpc"];

@@ -6,8 +6,7 @@ use longboat_api::{
 };
 use longboat_plan::kv_connector::connectors;
 
-use super::Advice;
-use crate::pods::main_containers;
+use crate::{finding::Advice, pods::main_containers};
 
 /// Finds a vLLM for prefill or decode that has no connector for KV caches.
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Option<Advice> {

@@ -9,8 +9,11 @@ use longboat_api::{
 use longboat_download::address::Scheme;
 use longboat_plan::Snapshot;
 
-use super::{Advice, MODEL_PATH};
-use crate::pods::{MAIN, base, containers_of, is_shell, placed_words, pods, variable, words};
+use super::MODEL_PATH;
+use crate::{
+    finding::Advice,
+    pods::{MAIN, base, containers_of, is_shell, placed_words, pods, variable, words},
+};
 
 /// The kinds of stores from which models are downloaded with credentials.
 const STORES: [Store; 2] = [

@@ -14,7 +14,7 @@ use longboat_plan::types::{self, Gateway, GatewayClass};
 use serde::de::DeserializeOwned;
 
 use super::{NO_UID, Scene, SceneError, Subject};
-use crate::{stored::StoredManifest, validate::ObjectName};
+use crate::{finding::ObjectName, stored::StoredManifest};
 
 impl Scene {
     pub(super) fn add(&mut self, stored: StoredManifest) -> Result<(), SceneError> {

@@ -22,9 +22,9 @@ use serde_json::json;
 
 use crate::{
     assume,
-    settings::{DEFAULT_PLATFORM, Presets, Settings},
+    finding::Finding,
+    settings::{DEFAULT_PLATFORM, Presets, Settings, texts},
     stored::{Cluster, StoredManifest},
-    validate::{Finding, contents::texts},
 };
 
 pub(crate) use add::completed;

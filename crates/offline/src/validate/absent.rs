@@ -17,8 +17,13 @@ use longboat_manifest::{Document, nearest};
 use longboat_plan::names;
 use serde::Deserialize;
 
-use super::finding::{Finding, ObjectName, Source};
-use crate::{assume::secrets::DEFAULT_ACCOUNT, objects, pods::templates, scene::PlannedService};
+use crate::{
+    assume::secrets::DEFAULT_ACCOUNT,
+    finding::{Finding, ObjectName, Source},
+    objects,
+    pods::templates,
+    scene::PlannedService,
+};
 
 /// The ConfigMap that every namespace has.
 const CLUSTER_CERTIFICATES: &str = "kube-root-ca.crt";

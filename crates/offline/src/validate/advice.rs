@@ -6,9 +6,9 @@ use longboat_key::{Name, Namespace};
 use longboat_manifest::Document;
 use longboat_plan::{paths, secret_command};
 
-use super::finding::{Finding, ObjectName, Source};
 use crate::{
-    advice::{self, Advice},
+    advice::{self},
+    finding::{Advice, Finding, ObjectName, Source},
     refusal,
     scene::Scene,
 };

@@ -17,8 +17,10 @@ use longboat_manifest::Document;
 use longboat_plan::Plan;
 use serde::Deserialize;
 
-use super::finding::{Finding, Source};
-use crate::{advice::Advice, stored::StoredManifest};
+use crate::{
+    finding::{Advice, Finding, Source},
+    stored::StoredManifest,
+};
 
 /// The Gateways and Namespaces in the manifests.
 #[derive(Default)]

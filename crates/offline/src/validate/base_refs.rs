@@ -3,7 +3,7 @@
 use longboat_key::Key;
 use longboat_manifest::Document;
 
-use super::finding::{Finding, ObjectName, Source};
+use crate::finding::{Finding, ObjectName, Source};
 
 /// Returns the error that a config has errors, so no server has it.
 pub(super) fn broken(document: &Document, name: &ObjectName, index: usize, wanted: &str) -> Finding {

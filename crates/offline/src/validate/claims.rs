@@ -9,7 +9,7 @@ use longboat_key::{Key, Name, Namespace};
 use longboat_plan::Plan;
 use serde::Deserialize;
 
-use crate::{advice::Advice, pods::halves, stored::StoredManifest};
+use crate::{finding::Advice, pods::halves, stored::StoredManifest};
 
 const ONE_NODE: &str = "ReadWriteOnce";
 const ONE_POD: &str = "ReadWriteOncePod";

@@ -4,11 +4,12 @@ use longboat_api::{names::preset, v1alpha2::API_VERSION};
 use longboat_manifest::Document;
 use serde_json::json;
 
-use super::{
+use super::layers::Layers;
+use crate::{
     finding::{Finding, ObjectName, Severity},
-    layers::Layers,
+    scene::completed,
+    stored::StoredManifest,
 };
-use crate::{scene::completed, stored::StoredManifest};
 
 /// The model of the service. Its address is the only field that a service needs.
 const MODEL: &str = "hf://owner/model";

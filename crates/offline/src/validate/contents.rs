@@ -1,17 +1,17 @@
 //! Findings about objects whose content Longboat reads: API keys, the platform's settings, and annotations of autoscalers.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::Secret;
 use longboat_api::names;
 use longboat_autoscale::METRIC_ANNOTATION_PREFIX;
 use longboat_compose::{Platform, misspelt_keys};
 use longboat_key::Key;
 use longboat_manifest::Document;
-use serde_json::Value;
 
-use super::finding::{Finding, ObjectName, Source};
-use crate::{settings::Settings, stored::StoredManifest};
+use crate::{
+    finding::{Finding, ObjectName, Source},
+    settings::{Settings, texts},
+    stored::StoredManifest,
+};
 
 /// Returns what is wrong with the content of an object.
 pub(super) fn findings(document: &Document, name: &ObjectName, settings: &Settings) -> Vec<Finding> {
@@ -85,10 +85,4 @@ fn platform(document: &Document, name: &ObjectName, settings: &Settings) -> Vec<
         findings.push(finding.warning("UnknownSetting", message).with_hint(hint));
     }
     findings
-}
-
-/// The entries of a map whose values are texts.
-pub(crate) fn texts(map: &Value) -> BTreeMap<String, String> {
-    let entries = map.as_object().into_iter().flatten();
-    entries.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }

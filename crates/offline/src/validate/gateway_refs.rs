@@ -2,7 +2,7 @@
 
 use longboat_manifest::Document;
 
-use super::finding::Finding;
+use crate::finding::Finding;
 
 const REFS: &str = "spec.router.gateway.refs";
 const PARENTS: &str = "spec.router.route.http.spec.parentRefs";

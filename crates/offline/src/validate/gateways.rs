@@ -8,12 +8,11 @@ use longboat_gateway::{CONTROLLER_NAME, certificate_problems, parameters_problem
 use longboat_key::{Key, Name, Namespace};
 use serde::Deserialize;
 
-use super::{
-    absent::ManifestObjects,
-    attachment::is_of_gateway_api,
+use super::{absent::ManifestObjects, attachment::is_of_gateway_api};
+use crate::{
     finding::{Finding, Source},
+    stored::StoredManifest,
 };
-use crate::stored::StoredManifest;
 
 /// The type of Secrets with certificates. Gateways read no others.
 const TLS: &str = "kubernetes.io/tls";

@@ -13,7 +13,7 @@ use longboat_plan::{Plan, names};
 use longboat_quantity::Quantity;
 
 use super::absent::ManifestObjects;
-use crate::advice::Advice;
+use crate::finding::Advice;
 
 /// Returns a warning for each trigger by CPU or memory of which a container of the Deployment has neither a request nor a limit.
 pub(super) fn of_service(service: &LLMInferenceService, plan: &Plan, given: &ManifestObjects) -> Vec<Advice> {

@@ -15,20 +15,15 @@ use longboat_strategy::kinds::Resource;
 use serde_json::json;
 
 use super::{
-    absent::ManifestObjects,
-    advice,
-    attachment::ManifestGateways,
-    base_refs,
-    claims::SingleNodeClaims,
-    finding::{Finding, ObjectName, Severity, Source},
-    gateway_refs, hint, keda,
-    object::Examination,
-    own_routes, picker, role_flags, template, unknown,
+    absent::ManifestObjects, advice, attachment::ManifestGateways, base_refs, claims::SingleNodeClaims,
+    gateway_refs, keda, own_routes, picker, role_flags,
 };
 use crate::{
     advice::keys,
+    finding::{Finding, ObjectName, Severity, Source},
     refusal,
     scene::{PlanningError, Scene},
+    stored::{hint, object::Examination, template, unknown},
 };
 
 /// What people name a runtime that the presets make unnecessary.

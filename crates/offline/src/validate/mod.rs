@@ -6,31 +6,25 @@ mod attachment;
 mod base_refs;
 mod claims;
 mod configs;
-pub(crate) mod contents;
-pub(crate) mod finding;
+mod contents;
 mod gateway_refs;
 mod gateways;
-pub(crate) mod hint;
 mod keda;
-pub(crate) mod kinds;
 mod layers;
 mod models;
-pub(crate) mod object;
 mod own_routes;
 pub(crate) mod picker;
 mod role_flags;
 mod scale_target;
-mod template;
 #[cfg(test)]
 mod tests;
-mod unknown;
 
 use std::collections::{BTreeSet, HashMap};
 
 use longboat_key::{Key, Namespace};
 use longboat_manifest::{Document, ParseOutput, parallel};
 
-pub use finding::{Finding, INFERENCE_SERVICE, NOT_CHECKED, ObjectName, Severity, Source, shortened};
+pub use crate::finding::{Finding, INFERENCE_SERVICE, NOT_CHECKED, ObjectName, Severity, Source, shortened};
 pub use picker::{PICKER_CONFIG, picker_findings};
 
 use crate::{

@@ -11,8 +11,10 @@ use longboat_key::{Key, Name};
 use longboat_manifest::parallel;
 use longboat_plan::{RoutedService, group_of, model_collisions, models_of_spec};
 
-use super::finding::{Finding, ObjectName, Source};
-use crate::scene::Scene;
+use crate::{
+    finding::{Finding, ObjectName, Source},
+    scene::Scene,
+};
 
 /// Returns a warning for each service whose requests another service may get.
 pub(super) fn findings(scene: &Scene) -> Vec<Finding> {

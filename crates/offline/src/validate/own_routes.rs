@@ -16,12 +16,9 @@ use longboat_plan::{Plan, names};
 use regex::Regex;
 use serde::Deserialize;
 
-use super::{
-    absent::ManifestObjects,
-    finding::{Finding, ObjectName, Source},
-};
+use super::absent::ManifestObjects;
 use crate::{
-    advice::Advice,
+    finding::{Advice, Finding, ObjectName, Source},
     pods::{main_containers, words},
     scene::Scene,
     stored::StoredManifest,

@@ -8,11 +8,11 @@ use longboat_manifest::{Document, nearest, parallel};
 use longboat_plan::{ConfigOrigin, Objects, PickerConfig, PickerRefusal, PickerWarnings, RefusedBy, names};
 use serde_json::Value;
 
-use super::{
+use super::role_flags;
+use crate::{
     finding::{Finding, ObjectName, Severity, Source},
-    role_flags,
+    scene::{PlannedService, Scene},
 };
-use crate::scene::{PlannedService, Scene};
 
 /// The reason of findings about the configuration of a picker.
 pub const PICKER_CONFIG: &str = "PickerConfigRefused";

@@ -7,12 +7,9 @@ use longboat_epp::host::{self, PickerSpec};
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::Document;
 
-use super::{
-    advice,
-    finding::{Finding, ObjectName},
-};
+use super::advice;
 use crate::{
-    advice::Advice,
+    finding::{Advice, Finding, ObjectName},
     pods::{base, containers_of, pods, templates, words},
     scene::{PlannedService, Scene},
 };

@@ -8,11 +8,9 @@ use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::nearest;
 use longboat_plan::{ChildKind, names};
 
-use super::{
-    absent::ManifestObjects,
-    finding::{Finding, ObjectName, Source},
-};
+use super::absent::ManifestObjects;
 use crate::{
+    finding::{Finding, ObjectName, Source},
     scene::{PlannedService, Scene, Subject},
     stored::StoredManifest,
 };

@@ -8,8 +8,11 @@ use longboat_api::{
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
 };
 
-use super::{super::Advice, uses::Uses};
-use crate::pods::{variable, words};
+use super::uses::Uses;
+use crate::{
+    finding::Advice,
+    pods::{variable, words},
+};
 
 /// The variable from which the start scripts of presets with data parallel workers take the number.
 pub(in super::super) const VARIABLE: &str = "VLLM_API_SERVER_COUNT";

@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::Container;
 use longboat_api::{fields::devices, v1alpha2::LLMInferenceServiceSpec};
 
-use super::{super::Advice, uses::Uses};
-use crate::pods::half_of;
+use super::uses::Uses;
+use crate::{finding::Advice, pods::half_of};
 
 /// Flags that put ranks on other machines too.
 const SPREAD: [&str; 7] = [

@@ -5,7 +5,8 @@ use longboat_api::{
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
 };
 
-use super::{super::Advice, uses::Uses, words::Words};
+use super::{uses::Uses, words::Words};
+use crate::finding::Advice;
 
 const FIELD: &str = "spec.model.lora.adapters";
 

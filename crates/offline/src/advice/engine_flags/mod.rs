@@ -6,6 +6,7 @@ mod former;
 mod lora;
 mod offloading;
 mod pairs;
+mod reading;
 mod release;
 mod served_name;
 mod settings;
@@ -33,8 +34,11 @@ use self::{
     uses::{FlagUse, Uses},
     words::words,
 };
-use super::{Advice, probe_port};
-use crate::pods::{is_shell, main_containers, placed_words};
+use super::probe_port;
+use crate::{
+    finding::Advice,
+    pods::{is_shell, main_containers, placed_words},
+};
 
 /// Finds them in the arguments that layers add to the start scripts of presets, and in those of a command of one's own.
 pub(super) fn check(service: &LLMInferenceService, spec: &LLMInferenceServiceSpec) -> Vec<Advice> {

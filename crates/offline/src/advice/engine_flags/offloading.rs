@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::Container;
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 
-use super::{super::Advice, release};
-use crate::pods::half_of;
+use super::release;
+use crate::{finding::Advice, pods::half_of};
 
 /// The release from which on the start scripts of presets give vLLM the argument for offloading.
 const FIRST: (u32, u32) = (0, 22);

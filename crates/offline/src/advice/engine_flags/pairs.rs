@@ -2,10 +2,8 @@
 
 use longboat_api::vllm;
 
-use super::{
-    super::Advice,
-    uses::{FlagUse, Uses},
-};
+use super::uses::{FlagUse, Uses};
+use crate::finding::Advice;
 
 /// Numbers of which the first must not be less than the second, with the default of the second.
 const AT_LEAST: [(&str, &str, Option<i64>); 2] =

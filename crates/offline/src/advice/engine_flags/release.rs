@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Container;
 use longboat_api::vllm;
 
-use super::super::Advice;
+use crate::finding::Advice;
 
 /// Makes an error a warning if the image has another vLLM than those that refuse the value: the recorded and the newest one.
 pub(in super::super) fn for_image(main: &Container, advice: Advice) -> Advice {

@@ -2,11 +2,8 @@
 
 use longboat_api::{engine::VLLM, v1alpha2::LLMInferenceServiceSpec};
 
-use super::{
-    super::{Advice, MODEL_PATH},
-    uses::Uses,
-    words::Word,
-};
+use super::{uses::Uses, words::Word};
+use crate::{advice::MODEL_PATH, finding::Advice};
 
 /// Names of the model that replace the one which clients and routes use.
 pub(super) fn replaced(uses: &Uses<'_>, spec: &LLMInferenceServiceSpec) -> Option<Advice> {

@@ -7,7 +7,8 @@ use longboat_api::vllm::{
 };
 use serde_json::{Value, json};
 
-use super::{super::Advice, uses::FlagUse, values::size};
+use super::{reading::size, uses::FlagUse};
+use crate::finding::Advice;
 
 /// More levels than any settings have. Without a limit, a key of many dots makes JSON that overflows the stack.
 const MAX_LEVELS: usize = 32;

@@ -2,7 +2,8 @@
 
 use k8s_openapi::api::core::v1::Container;
 
-use super::{super::Advice, words::Words};
+use super::words::Words;
+use crate::finding::Advice;
 
 /// Variables that shells and kubelets set.
 const ALWAYS: [&str; 8] = ["HOME", "HOSTNAME", "LANG", "PATH", "PWD", "SHELL", "TMPDIR", "USER"];

@@ -3,11 +3,11 @@
 use k8s_openapi::api::core::v1::Container;
 use longboat_api::engine::VLLM;
 
-use super::{
-    super::Advice,
-    shell::{self, CommandWords},
+use super::shell::{self, CommandWords};
+use crate::{
+    finding::Advice,
+    pods::{base, is_shell, placed_words},
 };
-use crate::pods::{base, is_shell, placed_words};
 
 const PROGRAMS: [&str; 2] = ["vllm serve ", "vllm.entrypoints.openai.api_server"];
 

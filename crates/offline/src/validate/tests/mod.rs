@@ -14,8 +14,11 @@ mod settings;
 
 use longboat_manifest::parse_all;
 
-use super::{Finding, Report, Source, validate};
-use crate::Settings;
+use super::{Report, validate};
+use crate::{
+    Settings,
+    finding::{Finding, Source},
+};
 
 fn report(text: &str) -> Report {
     let mut report = validate(parse_all("f.yaml", text), &Settings::default());

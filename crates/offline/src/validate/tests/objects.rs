@@ -3,7 +3,7 @@
 use longboat_manifest::parse;
 
 use super::{report, said, service, told};
-use crate::{Settings, render, scene::Scene, validate::INFERENCE_SERVICE};
+use crate::{Settings, finding::INFERENCE_SERVICE, render, scene::Scene};
 
 #[test]
 fn pools_in_the_form_of_the_other_version_are_recognised() {

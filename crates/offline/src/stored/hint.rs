@@ -6,10 +6,10 @@ use longboat_strategy::kinds::Resource;
 use serde_json::Value;
 
 /// How Go's decoder begins its complaint about a text where it expects bytes.
-pub(super) const NOT_BASE64: &str = "illegal base64";
+pub(crate) const NOT_BASE64: &str = "illegal base64";
 
 /// What an API server says first about a quantity that is neither a string nor an integer.
-pub(super) const MISTYPED_QUANTITY: &str = "must be of type integer,string";
+pub(crate) const MISTYPED_QUANTITY: &str = "must be of type integer,string";
 
 const POD_METADATA: &str = "a template here is the spec of a pod: write labels and annotations in `labels` and `annotations` beside it";
 const GROUP_SIZE: &str = "a group has data / dataLocal pods, one of them the leader: set `parallelism`, and `replicas` for more groups";
@@ -170,7 +170,7 @@ const MESSAGE_ADVICE: &[(&str, &str)] = &[
 ];
 
 /// Advice for a field that its kind does not have.
-pub(super) fn unknown_field(version: &str, resource: &Resource, path: &str) -> Option<String> {
+pub(crate) fn unknown_field(version: &str, resource: &Resource, path: &str) -> Option<String> {
     if resource.group != GROUP {
         return None;
     }
@@ -202,7 +202,7 @@ fn flat_selector(version: &str, path: &str) -> Option<String> {
 }
 
 /// Advice for a message about a field.
-pub(super) fn of(resource: &Resource, document: &Document, path: &str, message: &str) -> Option<String> {
+pub(crate) fn of(resource: &Resource, document: &Document, path: &str, message: &str) -> Option<String> {
     if resource.kind == "Secret" && message.contains(NOT_BASE64) {
         return Some("the values of `data` are base64: write plain text below `stringData`".to_owned());
     }

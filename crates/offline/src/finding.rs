@@ -1,10 +1,8 @@
-//! The findings of a validation.
+//! The findings of a validation, and the advice of which many of them are made.
 
 use longboat_key::Namespace;
 use longboat_manifest::{Document, ManifestError, Position, Unapplied};
 use serde::Serialize;
-
-use crate::advice::Advice;
 
 /// The reason of a finding about an object whose kind is unknown.
 pub const NOT_CHECKED: &str = "NotChecked";
@@ -45,6 +43,21 @@ pub struct Finding {
     pub hint: Option<String>,
     /// The step that would report it.
     pub source: Source,
+}
+
+/// Advice about a composed service. It becomes a finding where a manifest has the field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Advice {
+    /// The path of the field in the composed service, with names in place of positions where lists merge by name.
+    pub(crate) path: String,
+    /// Whether the service cannot work at all.
+    pub(crate) fatal: bool,
+    /// Its reason.
+    pub(crate) reason: &'static str,
+    /// What is wrong.
+    pub(crate) message: String,
+    /// What to do.
+    pub(crate) hint: Option<String>,
 }
 
 /// The severity of a finding.
@@ -210,6 +223,34 @@ pub fn shortened(text: &str) -> String {
     let head: String = text.chars().take(half).collect();
     let tail: String = text.chars().skip(count - half).collect();
     format!("{head}… ({} more characters) …{tail}", count - 2 * half)
+}
+
+// === impl Advice ===
+
+impl Advice {
+    pub(crate) fn warning(
+        path: impl Into<String>,
+        reason: &'static str,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self { fatal: false, ..Self::error(path, reason, message, hint) }
+    }
+
+    pub(crate) fn error(
+        path: impl Into<String>,
+        reason: &'static str,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self { path: path.into(), fatal: true, reason, message: message.into(), hint: Some(hint.into()) }
+    }
+
+    /// Formats the advice as one sentence.
+    pub(crate) fn sentence(&self) -> String {
+        let hint = self.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
+        format!("{}: {} {}{hint}", self.reason, self.path, self.message)
+    }
 }
 
 // === impl Severity ===

@@ -9,7 +9,7 @@ const ACTION: &str = "{{";
 
 /// If the message is that of a template error, returns the path of the first string of `object` that explains it: a string
 /// that is not a valid template on its own, or that contains the failed expression.
-pub(super) fn culprit(object: &Value, message: &str) -> Option<String> {
+pub(crate) fn culprit(object: &Value, message: &str) -> Option<String> {
     if !message.contains("template: ") {
         return None;
     }

@@ -5,16 +5,16 @@ use longboat_schema::Node;
 use longboat_strategy::kinds::Resource;
 use serde_json::Value;
 
-use super::finding::{Finding, ObjectName, Source};
+use crate::finding::{Finding, ObjectName, Source};
 
 /// Returns the known sibling that is most similar to the field at `path`.
-pub(super) fn meant(resource: &Resource, document: &Document, path: &str) -> Option<String> {
+pub(crate) fn meant(resource: &Resource, document: &Document, path: &str) -> Option<String> {
     let (parent, name) = parent(resource.custom()?.schema.root(), &document.object, path)?;
     nearest(parent.property_names(), name).map(ToOwned::to_owned)
 }
 
 /// Warns of fields that adapters do not have. A cluster keeps them, because the schema of adapters is open as in the reference.
-pub(super) fn of_adapters(resource: &Resource, document: &Document, name: &ObjectName) -> Vec<Finding> {
+pub(crate) fn of_adapters(resource: &Resource, document: &Document, name: &ObjectName) -> Vec<Finding> {
     let spec = resource.custom().and_then(|definition| definition.schema.root().property("spec"));
     let Some(model) = spec.and_then(|spec| spec.property("model")) else { return Vec::new() };
     // An adapter has no adapters.
@@ -37,7 +37,7 @@ pub(super) fn of_adapters(resource: &Resource, document: &Document, name: &Objec
 }
 
 /// Warns of parts of a service without a value, such as `route:` where `route: {}` was meant. Servers drop them.
-pub(super) fn without_value(document: &Document, name: &ObjectName) -> Vec<Finding> {
+pub(crate) fn without_value(document: &Document, name: &ObjectName) -> Vec<Finding> {
     let mut paths = Vec::new();
     empty_parts(&document.object["spec"], "spec", &mut paths);
     let warning = |path: String| {

@@ -13,10 +13,8 @@ use longboat_strategy::{
 };
 use serde_json::Value;
 
-use super::{
-    finding::{Finding, ObjectName, Severity, Source},
-    hint, template, unknown,
-};
+use super::{hint, template, unknown};
+use crate::finding::{Finding, ObjectName, Severity, Source};
 
 /// An object that is being validated.
 pub(crate) struct Examination<'a> {

@@ -4,6 +4,12 @@
 //! mutating webhook; the schema with its rules; our validating webhook; and conversion to the storage version. An object that
 //! one of the steps refuses has no stored form.
 
+pub(crate) mod hint;
+pub(crate) mod kinds;
+pub(crate) mod object;
+pub(crate) mod template;
+pub(crate) mod unknown;
+
 use longboat_admission::{Facts, LocalModels};
 use longboat_api::{
     conversion::{self, Version},
@@ -21,8 +27,8 @@ use serde_json::Value;
 
 use crate::{
     Settings,
-    validate::{
-        finding::{Finding, INFERENCE_SERVICE, NOT_CHECKED, ObjectName, Source},
+    finding::{Finding, INFERENCE_SERVICE, NOT_CHECKED, ObjectName, Source},
+    stored::{
         kinds::{KindLookup, Kinds},
         object::Examination,
     },
