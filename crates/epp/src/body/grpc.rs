@@ -8,7 +8,7 @@ use super::{
     parsed::{BodyError, ParsedBody},
     protobuf::{Fields, ProtobufError, Value, append_numbers, message},
 };
-use crate::metrics::Usage;
+use crate::usage::Usage;
 
 /// Reads a body of a gRPC API. A body without a model gives an empty model name: the server has only one model.
 pub(super) fn read(api: Api, body: &[u8], limit: usize) -> Result<ParsedBody, BodyError> {

@@ -8,7 +8,8 @@ use tokio::time::Instant;
 
 use crate::{
     latency::{Predictor, TrainingSample},
-    metrics::{LatencyMetrics, RequestLabels, Time, Usage},
+    metrics::{LatencyMetrics, RequestLabels, Time},
+    usage::Usage,
 };
 
 /// The features and predictions of a request for each endpoint that it may go to.

@@ -2,7 +2,7 @@
 
 use crate::{
     body::{Api, HEADER, grpc_usage, length},
-    metrics::Usage,
+    usage::Usage,
 };
 
 /// A longer message is skipped unread. Messages with token counts are far shorter.

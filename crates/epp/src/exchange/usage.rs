@@ -4,7 +4,7 @@ use memchr::memmem;
 use serde::Deserialize;
 
 use super::frames::Frames;
-use crate::{body::Api, metrics::Usage};
+use crate::{body::Api, usage::Usage};
 
 /// The bytes that are kept of the response's end. The usage object and the text after it are shorter.
 const TAIL_BYTES: usize = 4096;

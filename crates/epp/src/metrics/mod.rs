@@ -48,6 +48,8 @@ use self::{
     },
     per_endpoint::PerEndpoint,
 };
+use crate::usage::Usage;
+
 pub(crate) use self::{
     disagg::DisaggMetrics,
     encoder_cache::EncoderCacheMetrics,
@@ -65,14 +67,6 @@ pub(crate) use self::{
 
 /// The most distinct combinations of such labels. Each combination has a dozen histograms, which need more memory than a value.
 const MAX_COMBINATIONS: usize = 1000;
-
-/// Token counts of a model server.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
-    pub(crate) input: u64,
-    pub(crate) output: u64,
-    pub(crate) cached: u64,
-}
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy)]

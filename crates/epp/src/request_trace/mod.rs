@@ -22,7 +22,7 @@ mod file;
 
 pub(crate) use file::TraceFile;
 
-use crate::{metrics::Usage, pool::Member};
+use crate::{pool::Member, usage::Usage};
 
 /// The most requests that are held, because one before them is not complete.
 const MAX_HELD_REQUESTS: usize = 8192;

@@ -3,7 +3,7 @@
 use longboat_api::{annotations::SERVING_PROOF, reasons::condition as reason};
 use serde_json::{Value, json};
 
-use super::{probe::Probe, report::Verdict};
+use super::{probe::Probe, verdict::Verdict};
 
 /// The most bytes of a response that are read.
 pub(super) const MAX_RESPONSE_BYTES: usize = 256 << 10;

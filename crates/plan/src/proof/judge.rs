@@ -6,7 +6,8 @@ use super::{
     answer::{self, Answer, Engines, ProbeError, TokenResponse},
     counters::Counters,
     probe::{PodAddress, Probe, Role},
-    report::{Outcome, Verdict},
+    report::Outcome,
+    verdict::Verdict,
 };
 
 /// The metrics of a pod before and after the request, or why they cannot be read.

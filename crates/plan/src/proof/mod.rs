@@ -14,6 +14,7 @@ mod probe;
 mod record;
 mod report;
 mod subject;
+mod verdict;
 
 pub use answer::{Answer, ProbeError};
 pub use counters::Counters;
@@ -22,7 +23,8 @@ pub use judge::{PodMetrics, ProbeObservation, is_conclusive, judge};
 pub use model_list::max_model_len;
 pub use next::next;
 pub use probe::{Id, PodAddress, Probe, Role};
-pub use report::{Outcome, Verdict};
+pub use report::Outcome;
+pub use verdict::Verdict;
 
 pub(crate) use report::{dependents, prepare, report};
 

@@ -19,7 +19,7 @@ use crate::{
     context::Context,
     problem::PlanError,
     snapshot::Snapshot,
-    status::StatusContext,
+    status::context::StatusContext,
 };
 
 /// Seconds before each further attempt. A gateway may start to use a route a moment after it has accepted it.

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::{
     context::Context,
     kv_connector, names, scheduler,
-    status::StatusContext,
+    status::context::StatusContext,
     workload::{self, Half},
 };
 

@@ -3,7 +3,7 @@
 use longboat_api::{
     annotations::SERVING_PROOF_RECORD,
     conditions::{
-        Condition, ConditionStatus, Conditions, GATED, GATED_DISAGGREGATED, SERVICE,
+        Condition, Conditions, GATED, GATED_DISAGGREGATED, SERVICE,
         types::{KV_TRANSFER_OBSERVED, SERVING_PROVEN},
     },
     proof::ProofMode,
@@ -11,8 +11,14 @@ use longboat_api::{
     v1alpha2::LLMInferenceServiceStatus,
 };
 
-use super::{ATTEMPTS, mode, probe::Id, record::Record, subject::ProofSubject};
-use crate::{context::Context, status::StatusContext};
+use super::{
+    mode,
+    probe::Id,
+    record::Record,
+    subject::ProofSubject,
+    verdict::{Verdict, set},
+};
+use crate::{context::Context, status::context::StatusContext};
 
 /// The outcome of a proof request.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,59 +33,8 @@ pub struct Outcome {
     pub transfer: Option<Verdict>,
 }
 
-/// The status, reason and message of a condition.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Verdict {
-    status: ConditionStatus,
-    reason: &'static str,
-    message: String,
-}
-
-// === impl Verdict ===
-
-impl Verdict {
-    pub(super) fn yes(reason: &'static str, message: String) -> Self {
-        Self { status: ConditionStatus::True, reason, message }
-    }
-
-    pub(super) fn no(reason: &'static str, message: String) -> Self {
-        Self { status: ConditionStatus::False, reason, message }
-    }
-
-    pub(super) fn unknown(reason: &'static str, message: String) -> Self {
-        Self { status: ConditionStatus::Unknown, reason, message }
-    }
-
-    /// Whether the proof succeeded.
-    pub fn is_true(&self) -> bool {
-        self.status == ConditionStatus::True
-    }
-
-    /// The reason of the condition.
-    pub fn reason(&self) -> &'static str {
-        self.reason
-    }
-
-    /// The message of the condition.
-    pub fn message(&self) -> &str {
-        &self.message
-    }
-
-    fn set(&self, type_: &str, conditions: &mut Conditions) {
-        set(type_, self.status, self.reason, &self.message, conditions);
-    }
-}
-
 /// The conditions that a proof sets.
 const CONDITIONS: [&str; 2] = [SERVING_PROVEN, KV_TRANSFER_OBSERVED];
-
-fn set(type_: &str, status: ConditionStatus, reason: &str, message: &str, conditions: &mut Conditions) {
-    match status {
-        ConditionStatus::True => conditions.mark_true_with_reason(type_, reason, message),
-        ConditionStatus::False => conditions.mark_false(type_, reason, message),
-        ConditionStatus::Unknown => conditions.mark_unknown(type_, reason, message),
-    }
-}
 
 /// The mode of a running service. An unknown word counts as unset, because admission refuses it.
 fn mode_of(context: &Context) -> ProofMode {
@@ -149,9 +104,9 @@ pub(crate) fn report(
     if let Some(outcome) = outcome.filter(|outcome| outcome.id.subject == wanted.subject) {
         let attempt = outcome.id.attempt;
         Record { id: outcome.id.clone(), at: outcome.at }.write(&mut status.annotations);
-        with_attempt(&outcome.serving, attempt).set(SERVING_PROVEN, conditions);
+        outcome.serving.with_attempt(attempt).set(SERVING_PROVEN, conditions);
         if let Some(transfer) = &outcome.transfer {
-            with_attempt(transfer, attempt).set(KV_TRANSFER_OBSERVED, conditions);
+            transfer.with_attempt(attempt).set(KV_TRANSFER_OBSERVED, conditions);
         }
         return;
     }
@@ -169,20 +124,6 @@ pub(crate) fn report(
     if disaggregated {
         pending.set(KV_TRANSFER_OBSERVED, conditions);
     }
-}
-
-/// Adds the number of attempts to a verdict that is not True.
-fn with_attempt(verdict: &Verdict, attempt: u32) -> Verdict {
-    let mut verdict = verdict.clone();
-    if !verdict.is_true() {
-        let then = if attempt < ATTEMPTS {
-            "the controller retries it"
-        } else {
-            "a change of pods or routes starts another attempt"
-        };
-        verdict.message = format!("{} (attempt {attempt} of {ATTEMPTS}; {then})", verdict.message);
-    }
-    verdict
 }
 
 /// Whether the proof is complete and needs no further attempt.

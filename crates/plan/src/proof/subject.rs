@@ -6,7 +6,7 @@ use longboat_key::Name;
 
 use super::{
     probe::{address, pods, target},
-    report::Verdict,
+    verdict::Verdict,
 };
 use crate::{
     children::{Applied, Children},
@@ -14,7 +14,7 @@ use crate::{
     hash::PartsHash,
     names,
     router::route::in_play,
-    status::{StatusContext, rollout},
+    status::{context::StatusContext, rollout},
     workload::Half,
 };
 

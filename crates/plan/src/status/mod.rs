@@ -2,7 +2,7 @@
 
 mod adapters;
 mod addresses;
-mod context;
+pub(crate) mod context;
 mod download;
 mod gateways;
 mod group;
@@ -17,7 +17,7 @@ mod scheduler;
 mod stopped;
 pub(crate) mod workload;
 
-pub(crate) use self::context::StatusContext;
+use self::context::StatusContext;
 pub use self::{adapters::PodAdapters, download::Download};
 
 use std::collections::BTreeMap;
