@@ -8,7 +8,7 @@ use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
 use crate::{
     children::{Applied, Children},
     context::Context,
-    workload::Half,
+    workload::half::Half,
 };
 
 /// Returns what is missing for a half, and how many replicas are wanted. Returns `None` if the half does not exist.

@@ -6,7 +6,7 @@ mod deployment;
 mod devices;
 mod disruption;
 mod group;
-mod half;
+pub(crate) mod half;
 pub(crate) mod handover;
 mod kv_cache;
 mod lora;

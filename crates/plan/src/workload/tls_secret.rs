@@ -16,7 +16,8 @@ use super::certificate::{Certificate, is_private_key};
 use crate::{
     certificate_request::{CertificateRequest, PRIVATE_KEY, cluster_ips},
     context::Context,
-    labels, names, scheduler,
+    labels, names,
+    scheduler::{service::dns_name, tokenizer},
 };
 
 const DAYS_PER_YEAR: i64 = 365;
@@ -101,9 +102,8 @@ fn objection(
 
 fn dns_names(context: &Context) -> Vec<String> {
     let mut names = BTreeSet::from(["localhost".to_owned()]);
-    let tokenizer = scheduler::tokenizer::is_wanted(context).then(|| names::tokenizer(context.name));
-    let services =
-        [Some(names::workload_service(context.name)), scheduler::service::dns_name(context), tokenizer];
+    let tokenizer = tokenizer::is_wanted(context).then(|| names::tokenizer(context.name));
+    let services = [Some(names::workload_service(context.name)), dns_name(context), tokenizer];
     for service in services.into_iter().flatten() {
         let short = format!("{service}.{}.svc", context.namespace);
         names.insert(format!("{short}.{}", context.snapshot.cluster_domain));
