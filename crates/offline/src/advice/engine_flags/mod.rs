@@ -153,10 +153,10 @@ fn stray_words(uses: &Uses<'_>, is_preset: bool) -> Option<Advice> {
     ))
 }
 
-/// A model beside the one that follows `vllm serve`.
+/// A model beside the one that follows `vllm serve`. It is no error, because the documents that define this API write it.
 fn second_model(uses: &Uses<'_>) -> Option<Advice> {
     let model = uses.last("--model").filter(|_| uses.is_model_named)?;
-    Some(Advice::error(
+    Some(Advice::warning(
         model.word.path.clone(),
         "SecondModel",
         format!(

@@ -96,11 +96,6 @@ fn values_that_vllm_refuses_are_errors() {
             "add \"kv_role\": \"kv_both\", \"kv_producer\" or \"kv_consumer\"",
         ),
         (
-            "[--model, Qwen/Qwen3-8B]",
-            "has --model, although the model stands after `vllm serve`: ",
-            "remove the flag: spec.model.uri says which model is served",
-        ),
-        (
             "['--compilation-config.cudagraph_capture_sizes+=1,two']",
             "gives the field `cudagraph_capture_sizes.1` of --compilation-config the value \"two\", and vLLM 0.32.0 expects a whole number",
             "correct the value, or remove the field",
@@ -156,8 +151,13 @@ fn values_that_vllm_refuses_are_errors() {
 }
 
 #[test]
-fn choices_that_this_version_lacks_are_warnings() {
+fn choices_that_this_version_lacks_and_a_second_model_are_warnings() {
     for (args, message, hint) in [
+        (
+            "[--model, Qwen/Qwen3-8B]",
+            "has --model, although the model stands after `vllm serve`: ",
+            "remove the flag: spec.model.uri says which model is served",
+        ),
         (
             "[--dtype, fp16]",
             "gives --dtype the value fp16, which vLLM 0.32.0 does not know: it takes one of auto, bfloat16, ",
