@@ -347,7 +347,7 @@ fn scrape_tls(layer: &DataLayer) -> Result<Arc<rustls::ClientConfig>, Error> {
         longboat_tls::insecure_client_config(&[b"http/1.1"])
     } else {
         let pem = read(&source.ca_cert_path)?;
-        longboat_tls::client_config(Some(&pem), &[b"http/1.1"]).map_err(Error::Tls)?
+        longboat_tls::client_config(&pem, &[b"http/1.1"]).map_err(Error::Tls)?
     };
     if source.client_cert_path.is_empty() {
         return Ok(config);

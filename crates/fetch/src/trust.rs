@@ -32,7 +32,7 @@ pub(crate) fn s3(settings: &Settings) -> Result<Arc<ClientConfig>, FetchError> {
         return Err(FetchError::NoBundle { path: bundle });
     }
     let pem = read("AWS_CA_BUNDLE", &bundle)?;
-    longboat_tls::client_config(Some(&pem), &[])
+    longboat_tls::client_config(&pem, &[])
         .map_err(|error| FetchError::setting("AWS_CA_BUNDLE", format!("{}: {error}", bundle.display())))
 }
 

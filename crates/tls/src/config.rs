@@ -8,22 +8,16 @@ use rustls::{
     sign::{CertifiedKey, SingleCertAndKey},
 };
 
-use crate::{KeyPair, TlsError, accept_any::AcceptAny};
+use crate::{KeyPair, ServerOptions, TlsError, accept_any::AcceptAny};
 
 /// Creates a server configuration with `pair` and `alpn` (for instance `[b"h2", b"http/1.1"]`), without client certificates.
 pub fn server_config(pair: &KeyPair, alpn: &[&[u8]]) -> Result<Arc<ServerConfig>, TlsError> {
-    let mut config = ServerConfig::builder()
-        .with_no_client_auth()
-        .with_single_cert(certificates(&pair.certificate_pem)?, private_key(&pair.key_pem)?)?;
-    config.alpn_protocols = owned(alpn);
-    Ok(Arc::new(config))
+    ServerOptions::with_alpn(alpn).config(Arc::new(SingleCertAndKey::from(certified_key(pair)?)))
 }
 
-/// Creates a client configuration that trusts exactly the certificates in `ca_pem`. There are no built-in public roots, so
-/// `None` is an error.
-pub fn client_config(ca_pem: Option<&str>, alpn: &[&[u8]]) -> Result<Arc<ClientConfig>, TlsError> {
-    let roots = roots(ca_pem.ok_or(TlsError::NoRoots)?)?;
-    let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+/// Creates a client configuration that trusts exactly the certificates in `ca_pem`.
+pub fn client_config(ca_pem: &str, alpn: &[&[u8]]) -> Result<Arc<ClientConfig>, TlsError> {
+    let mut config = ClientConfig::builder().with_root_certificates(roots(ca_pem)?).with_no_client_auth();
     config.alpn_protocols = owned(alpn);
     Ok(Arc::new(config))
 }

@@ -32,7 +32,4 @@ pub enum TlsError {
         #[source]
         source: std::io::Error,
     },
-    /// A client must verify its peer, but has no CA: there are no built-in public roots.
-    #[error("no CA certificate to verify the server with")]
-    NoRoots,
 }

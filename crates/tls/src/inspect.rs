@@ -1,8 +1,6 @@
 //! Reads the contents of certificates.
 
-use std::time::{Duration, SystemTime};
-
-use base64::{Engine, prelude::BASE64_STANDARD};
+use pem::{EncodeConfig, LineEnding};
 use x509_parser::{certificate::X509Certificate, extensions::GeneralName, pem::Pem, prelude::FromDer};
 
 use crate::{TlsError, Validity};
@@ -35,22 +33,17 @@ pub fn certificates(pem: &str) -> Result<Vec<CertificateInfo>, TlsError> {
         }
         let Ok(certificate) = block.parse_x509() else { return Err(unusable) };
         let validity = certificate.validity();
-        let moment = |time: x509_parser::time::ASN1Time| {
-            let seconds = Duration::from_secs(time.timestamp().unsigned_abs());
-            if time.timestamp() < 0 {
-                SystemTime::UNIX_EPOCH - seconds
-            } else {
-                SystemTime::UNIX_EPOCH + seconds
-            }
-        };
         all.push(CertificateInfo {
-            pem: printed(&block.contents),
             validity: Validity {
-                not_before: moment(validity.not_before),
-                not_after: moment(validity.not_after),
+                not_before: validity.not_before.to_datetime().into(),
+                not_after: validity.not_after.to_datetime().into(),
             },
             is_ca: certificate.is_ca(),
             public_key: certificate.public_key().raw.to_vec(),
+            pem: pem::encode_config(
+                &pem::Pem::new(block.label, block.contents),
+                EncodeConfig::new().set_line_ending(LineEnding::LF),
+            ),
         });
     }
     Ok(all)
@@ -61,16 +54,4 @@ pub(crate) fn has_alternative_name(certificate: &[u8], is_wanted: impl Fn(&Gener
     let Ok((_, parsed)) = X509Certificate::from_der(certificate) else { return false };
     let names = parsed.subject_alternative_name().ok().flatten();
     names.is_some_and(|names| names.value.general_names.iter().any(is_wanted))
-}
-
-fn printed(der: &[u8]) -> String {
-    let lines = BASE64_STANDARD.encode(der);
-    let mut pem = String::from("-----BEGIN CERTIFICATE-----\n");
-    for (index, character) in lines.chars().enumerate() {
-        if index > 0 && index % 64 == 0 {
-            pem.push('\n');
-        }
-        pem.push(character);
-    }
-    pem + "\n-----END CERTIFICATE-----\n"
 }

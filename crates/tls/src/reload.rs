@@ -188,8 +188,8 @@ mod tests {
         let files = KeyPairFiles::of_folder(dir.path());
         let config = files.watch(&ServerOptions::default(), cancel.clone()).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let trust_first = client_config(Some(&first.pem()), &[]).unwrap();
-        let trust_second = client_config(Some(&second.pem()), &[]).unwrap();
+        let trust_first = client_config(&first.pem(), &[]).unwrap();
+        let trust_second = client_config(&second.pem(), &[]).unwrap();
         assert_eq!(greet(&listener, config.clone(), trust_first.clone()).await.unwrap(), "hello");
         assert!(greet(&listener, config.clone(), trust_second.clone()).await.is_err());
 
@@ -202,7 +202,7 @@ mod tests {
         }
         assert_eq!(greet(&listener, config.clone(), trust_second.clone()).await.unwrap(), "hello");
         // A new client is necessary: the old one would resume its session without verifying the certificate.
-        let trust_first = client_config(Some(&first.pem()), &[]).unwrap();
+        let trust_first = client_config(&first.pem(), &[]).unwrap();
         assert!(greet(&listener, config.clone(), trust_first).await.is_err());
 
         std::fs::write(dir.path().join("tls.crt"), "not a certificate").unwrap();
@@ -230,7 +230,7 @@ mod tests {
         for (served, trusted, expected) in [(&old, &new, true), (&new, &old, true), (&other, &old, false)] {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let server = crate::server_config(served, &[]).unwrap();
-            let client = client_config(Some(&trusted.certificate_pem), &[]).unwrap();
+            let client = client_config(&trusted.certificate_pem, &[]).unwrap();
             let greeting = greet(&listener, server, client).await;
             assert_eq!(greeting.is_ok(), expected, "{greeting:?}");
         }
@@ -268,6 +268,6 @@ mod tests {
             (crate::self_signed(&localhost()).unwrap(), crate::self_signed(&localhost()).unwrap());
         let mixed = KeyPair { certificate_pem: one.certificate_pem, key_pem: two.key_pem };
         assert!(matches!(crate::server_config(&mixed, &[]), Err(TlsError::Rustls(_))));
-        assert!(client_config(None, &[]).is_err());
+        assert!(client_config("", &[]).is_err());
     }
 }

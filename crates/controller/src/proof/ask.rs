@@ -168,7 +168,7 @@ async fn gateway_client(probe: &Probe) -> Result<Client, ProbeError> {
 /// A client that trusts only the certificate of the service's pods.
 fn pod_client(probe: &Probe) -> Result<Client, String> {
     let tls = match &probe.pod_certificate {
-        Some(pem) => longboat_tls::client_config(Some(pem), &[]).map_err(|error| error.to_string())?,
+        Some(pem) => longboat_tls::client_config(pem, &[]).map_err(|error| error.to_string())?,
         None => Arc::new(trusting_nobody()),
     };
     client(tls)

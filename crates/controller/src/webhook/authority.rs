@@ -189,7 +189,7 @@ impl Authority {
         let pem = authority.pem();
         match self.trusted.iter().find(|certificate| certificate.pem == pem) {
             Some(known) => Ok(known.validity),
-            None => Ok(certificates(&pem)?.first().ok_or(TlsError::NoRoots)?.validity),
+            None => Ok(certificates(&pem)?.first().ok_or(TlsError::Pem { what: "certificate" })?.validity),
         }
     }
 }

@@ -326,7 +326,7 @@ fn tls_client(settings: &TlsSettings) -> Result<TlsClient, String> {
     let name = ServerName::try_from(settings.server_name.clone())
         .map_err(|_| format!("`{}` is no host name", settings.server_name))?;
     let config = if settings.names.is_empty() {
-        longboat_tls::client_config(Some(&settings.ca_pem), &[])
+        longboat_tls::client_config(&settings.ca_pem, &[])
     } else {
         longboat_tls::client_config_for_names(&settings.ca_pem, settings.names.clone(), &[])
     };

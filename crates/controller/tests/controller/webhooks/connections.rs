@@ -77,7 +77,7 @@ async fn both_versions_of_http_are_served() {
     let (world, replica, newer) = reached(Settings::default()).await;
     let body = || review(&service("llm", json!({}))).to_string();
     assert_eq!(post(&replica, &newer, MUTATE, body()).await.version(), Version::HTTP_2);
-    let tls = longboat_tls::client_config(Some(&trusted(&world).await), &[b"http/1.1"]).unwrap();
+    let tls = longboat_tls::client_config(&trusted(&world).await, &[b"http/1.1"]).unwrap();
     let older = Client::builder().tls_backend_preconfigured((*tls).clone()).build().unwrap();
     assert_eq!(post(&replica, &older, MUTATE, body()).await.version(), Version::HTTP_11);
 }
@@ -165,7 +165,7 @@ async fn a_client_that_stops_in_the_middle_is_let_go() {
 
 /// Opens a connection that speaks this protocol.
 async fn connect(world: &TestCluster, replica: &Replica, alpn: &[u8]) -> TlsStream<TcpStream> {
-    let tls = longboat_tls::client_config(Some(&trusted(world).await), &[alpn]).unwrap();
+    let tls = longboat_tls::client_config(&trusted(world).await, &[alpn]).unwrap();
     let stream = TcpStream::connect(replica.webhooks).await.unwrap();
     let name = std::net::IpAddr::from([127, 0, 0, 1]).into();
     tokio_rustls::TlsConnector::from(tls).connect(name, stream).await.unwrap()

@@ -172,7 +172,7 @@ fn secrets(world: &TestCluster) -> Api<Secret> {
 
 /// Creates a client that trusts only this bundle.
 fn client(bundle: &str) -> Client {
-    let tls = longboat_tls::client_config(Some(bundle), &[b"h2", b"http/1.1"]).unwrap();
+    let tls = longboat_tls::client_config(bundle, &[b"h2", b"http/1.1"]).unwrap();
     Client::builder().tls_backend_preconfigured((*tls).clone()).no_proxy().build().unwrap()
 }
 
