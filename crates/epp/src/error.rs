@@ -2,7 +2,6 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use longboat_extproc::ServeError;
 use longboat_scheduler::ConfigError;
 use longboat_tls::TlsError;
 
@@ -80,7 +79,7 @@ pub enum Error {
     /// A task that keeps the picker's state current panicked.
     #[error("a task of the picker failed")]
     Task(#[source] tokio::task::JoinError),
-    /// The ext_proc server failed.
-    #[error("the ext_proc server failed")]
-    Serve(#[source] ServeError),
+    /// A thread of the ext_proc server could not be started.
+    #[error("cannot start a thread for the connections of the ext_proc server")]
+    Serve(#[source] std::io::Error),
 }

@@ -1,4 +1,4 @@
-//! The errors of client and server.
+//! The errors of the client.
 
 /// Why a stream to a processor failed.
 #[derive(Debug, thiserror::Error)]
@@ -31,12 +31,4 @@ pub enum ClientError {
         /// The status message.
         message: String,
     },
-}
-
-/// Why a processor's server stopped early.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// A thread for connections could not be started.
-    #[error("cannot start a thread for connections")]
-    Thread(#[source] std::io::Error),
 }

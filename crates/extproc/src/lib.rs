@@ -25,7 +25,7 @@ mod windows;
 mod wire;
 
 pub use client::{Client, Exchange, Receiver, Sender};
-pub use error::{ClientError, ServeError};
+pub use error::ClientError;
 pub use headers::{Header, HeaderChanges, Headers};
 pub use message::{Action, Event, ImmediateResponse, Incoming, MAX_BODY_CHUNK, Reply};
 pub use metadata::Metadata;

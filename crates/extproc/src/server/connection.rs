@@ -1,6 +1,6 @@
 //! A connection of a caller.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{io::BufReader, net::TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -17,22 +17,17 @@ const MAX_ENCRYPTED_BYTES: usize = 256 << 10;
 /// Serves a connection until it ends.
 pub(super) async fn connection<P: Processor>(
     stream: TcpStream,
+    peer: SocketAddr,
     shared: Arc<ServerState<P>>,
     shutdown: CancellationToken,
 ) {
     let Some(tls) = shared.options.tls.clone() else {
         return http2::connection(stream, shared, shutdown).await;
     };
-    let acceptor = tokio_rustls::TlsAcceptor::from(tls);
-    let handshake = acceptor.accept(BufReader::with_capacity(READ_CHUNK_BYTES, stream));
-    let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake);
-    let Some(shaken) = shutdown.run_until_cancelled(handshake).await else { return };
-    match shaken {
-        Ok(Ok(mut stream)) => {
-            stream.get_mut().1.set_buffer_limit(Some(MAX_ENCRYPTED_BYTES));
-            http2::connection(stream, shared, shutdown).await;
-        }
-        Err(_) => tracing::debug!("A TLS handshake took too long."),
-        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed."),
+    let stream = BufReader::with_capacity(READ_CHUNK_BYTES, stream);
+    let handshake = longboat_tls::handshake(tls, stream, peer, HANDSHAKE_TIMEOUT);
+    if let Some(Some(mut stream)) = shutdown.run_until_cancelled(handshake).await {
+        stream.get_mut().1.set_buffer_limit(Some(MAX_ENCRYPTED_BYTES));
+        http2::connection(stream, shared, shutdown).await;
     }
 }

@@ -7,7 +7,7 @@ mod options;
 mod outbox;
 mod processor;
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use longboat_accept::ConnectionThreads;
 use tokio::net::TcpListener;
@@ -26,20 +26,24 @@ use processor::HEALTH_PATH;
 pub(crate) use processor::PATH;
 pub use processor::{Exchange, Processor};
 
-use crate::{error::ServeError, message::Incoming};
+use crate::message::Incoming;
 
 /// Serves a processor until `shutdown`, then lets streams in flight end within the grace period.
+///
+/// # Errors
+///
+/// If a thread for connections cannot be started.
 pub async fn serve<P: Processor>(
     listener: TcpListener,
     processor: Arc<P>,
     options: ServerOptions,
     shutdown: CancellationToken,
-) -> Result<(), ServeError> {
-    let threads = ConnectionThreads::start("ext-proc", options.threads).map_err(ServeError::Thread)?;
+) -> io::Result<()> {
+    let threads = ConnectionThreads::start("ext-proc", options.threads)?;
     let (grace, limit) = (options.grace, options.limits.connections);
     let shared = Arc::new(ServerState::new(processor, options));
     let until = shutdown.clone();
-    let carry = move |_, stream, _| connection(stream, Arc::clone(&shared), until.clone());
+    let carry = move |_, stream, peer| connection(stream, peer, Arc::clone(&shared), until.clone());
     let mut open = threads.until(&shutdown, listener, limit, carry).await;
     longboat_accept::drain(&mut open, grace).await;
     Ok(())
@@ -50,7 +54,7 @@ pub async fn serve_health(
     listener: TcpListener,
     check: HealthCheck,
     shutdown: CancellationToken,
-) -> Result<(), ServeError> {
+) -> io::Result<()> {
     let options = ServerOptions { health: Some(check), ..ServerOptions::default() };
     serve(listener, Arc::new(NoProcessor), options, shutdown).await
 }
