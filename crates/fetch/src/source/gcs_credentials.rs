@@ -4,12 +4,12 @@ use std::{path::PathBuf, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jiff::Timestamp;
-use parking_lot::Mutex;
 use reqwest::Url;
 use ring::{rand::SystemRandom, signature};
 use rustls::pki_types::{PrivateKeyDer, pem::PemObject};
 use serde::Deserialize;
 use serde_json::json;
+use tokio::sync::Mutex;
 
 use crate::{
     FetchError, encode,
@@ -32,8 +32,8 @@ pub(super) struct Credentials {
     from: TokenSource,
     near: Client,
     far: Client,
-    current: tokio::sync::Mutex<()>,
-    token: Mutex<Option<(Option<String>, i64)>>,
+    /// The last token, if requests have one, and when it ends.
+    current: Mutex<Option<(Option<String>, i64)>>,
 }
 
 /// The source of tokens.
@@ -90,17 +90,16 @@ impl Credentials {
             from: TokenSource::find(settings)?,
             near: Client::new(tls.clone(), limits(1, 1))?,
             far: Client::new(tls, limits(10, 5))?,
-            current: tokio::sync::Mutex::new(()),
-            token: Mutex::new(None),
+            current: Mutex::new(None),
         })
     }
 
     /// Returns a valid token. Returns `None` if requests are anonymous.
     pub(super) async fn token(&self) -> Result<Option<String>, Failure> {
         // One caller asks for a token, and the others wait for the result.
-        let _asking = self.current.lock().await;
+        let mut current = self.current.lock().await;
         let now = Timestamp::now().as_second();
-        if let Some((token, end)) = &*self.token.lock()
+        if let Some((token, end)) = &*current
             && *end > now + REFRESH_MARGIN
         {
             return Ok(token.clone());
@@ -115,6 +114,10 @@ impl Credentials {
                 request.headers.insert("metadata-flavor", http::HeaderValue::from_static("Google"));
                 match self.near.document(&request, MAX_RESPONSE).await {
                     Ok(document) => read(&document.body)?,
+                    Err(failure) if let Some((token, end)) = &*current => {
+                        // A machine of Google Cloud, whose server fails now. The former token may still be valid.
+                        return if *end > now { Ok(token.clone()) } else { Err(failure) };
+                    }
                     Err(failure) => {
                         tracing::debug!(
                             error = failure.why,
@@ -126,7 +129,7 @@ impl Credentials {
             }
         };
         let end = lasts.map_or(i64::MAX, |lasts| now.saturating_add(lasts));
-        *self.token.lock() = Some((token.clone(), end));
+        *current = Some((token.clone(), end));
         Ok(token)
     }
 

@@ -2,7 +2,10 @@
 
 use std::{
     path::Path,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 use serde_json::json;
@@ -148,6 +151,30 @@ async fn tokens_for_gcs_come_from_the_file_then_the_machine_and_else_nobody_asks
     assert_eq!(shown(&servers, "gcs", "gs://b/m", &variables, &to).await, bearer("MACHINE"));
     variables.push(("NO_GCE_CHECK", "true".to_owned()));
     assert_eq!(shown(&servers, "gcs", "gs://b/m", &variables, &to).await, [None]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_that_fails_once_does_not_make_the_rest_of_a_download_anonymous() {
+    longboat_tls::install_default_provider();
+    let servers = Arc::new(Servers::default());
+    let store = serve(&servers, "gcs", |request| {
+        let is_list = request.path().ends_with("/o");
+        let list = json!({"items": [{"name": "m/a", "size": "1", "generation": "1"}]}).to_string();
+        Answer::new(200, if is_list { list } else { "x".to_owned() })
+    })
+    .await;
+    // A token that ends soon, so each request asks for another one.
+    let asked = AtomicUsize::new(0);
+    let machine = serve(&servers, "machine", move |_| match asked.fetch_add(1, Relaxed) {
+        0 => Answer::new(200, json!({"access_token": "MACHINE", "expires_in": 100}).to_string()),
+        _ => Answer::new(503, ""),
+    })
+    .await;
+    let machine = machine.trim_start_matches("http://").to_owned();
+    let variables = [("API_ENDPOINT_OVERRIDE", store), ("GCE_METADATA_HOST", machine)];
+    let dir = tempfile::tempdir().unwrap();
+    let shown = shown(&servers, "gcs", "gs://b/m", &variables, &dir.path().join("m")).await;
+    assert_eq!(shown, [Some("Bearer MACHINE".to_owned())]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
