@@ -1,6 +1,6 @@
 //! Why a request failed, before it is known what the request was for.
 
-use std::{error::Error as _, io, sync::Arc};
+use std::sync::Arc;
 
 use http::HeaderMap;
 
@@ -52,27 +52,14 @@ impl Failure {
 
     pub(crate) fn of_transport(error: reqwest::Error, host: &str) -> Self {
         let error = error.without_url();
-        let mut innermost = error.to_string();
-        let mut cause = Cause::Connection;
-        let mut source = error.source();
-        while let Some(inner) = source {
-            innermost = inner.to_string();
-            match tls_error(inner) {
-                Some(rustls::Error::InvalidCertificate(_)) => cause = Cause::Final,
-                Some(rustls::Error::InvalidMessage(_)) => {
-                    cause = Cause::Final;
-                    "the server does not speak TLS, so it may need http instead of https"
-                        .clone_into(&mut innermost);
-                    break;
-                }
-                _ => {}
-            }
-            source = inner.source();
-        }
-        if error.is_builder() {
-            cause = Cause::Final;
-        }
-        Self { host: host.to_owned(), ..Self::new(cause, innermost) }
+        // The certificate is the same in the next attempt, and so is a port without TLS.
+        let is_final = error.is_builder()
+            || matches!(
+                longboat_tls::tls_error(&error),
+                Some(rustls::Error::InvalidCertificate(_) | rustls::Error::InvalidMessage(_))
+            );
+        let cause = if is_final { Cause::Final } else { Cause::Connection };
+        Self { host: host.to_owned(), ..Self::new(cause, longboat_tls::innermost(&error)) }
     }
 
     /// Returns a header of the response if it is text.
@@ -109,13 +96,5 @@ impl Failure {
 impl From<FetchError> for Failure {
     fn from(error: FetchError) -> Self {
         Self { why: error.to_string(), error: Some(Arc::new(error)), ..Self::last("") }
-    }
-}
-
-/// Returns the error of TLS in an error. It may be in several I/O errors, whose own sources skip what they contain.
-fn tls_error<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
-    match error.downcast_ref::<io::Error>() {
-        Some(outer) => tls_error(outer.get_ref()?),
-        None => error.downcast_ref(),
     }
 }

@@ -392,18 +392,9 @@ impl FileDownload {
                 }
                 let stat = target.publish(&private, &file.path)?;
                 let identity = file.identity().or_else(|| writer.identity.get().cloned().flatten());
-                let done = FileRecord {
-                    path: file.path.to_string(),
-                    size: stat.size,
-                    modified: stat.modified,
-                    identity: identity
-                        .filter(|identity| !identity.is_empty())
-                        .map(|identity| identity.to_string()),
-                    digest,
-                    revision: revision.map(|revision| revision.to_string()),
-                    archive: None,
-                };
-                writer.ledger.append(&Record::Done(&done))?;
+                let identity = identity.filter(|identity| !identity.is_empty());
+                let done = FileRecord::new(&file.path, stat, identity, revision.as_ref());
+                writer.ledger.append(&Record::Done(&FileRecord { digest, ..done }))?;
                 Ok(None)
             };
             let finished = finish().map_err(FetchError::file("write", target.path().join(&*file.path)))?;

@@ -246,11 +246,7 @@ pub(crate) async fn with_retries<T, F: Future<Output = Result<T, Failure>>>(
 
 /// Returns scheme, host and port of an address.
 pub(crate) fn origin(url: &Url) -> String {
-    let host = url.host_str().unwrap_or_default();
-    url.port_or_known_default().map_or_else(
-        || format!("{}://{host}", url.scheme()),
-        |port| format!("{}://{host}:{port}", url.scheme()),
-    )
+    url.origin().ascii_serialization()
 }
 
 // === impl Response ===

@@ -15,11 +15,12 @@
 use std::{
     collections::BTreeMap,
     io::{self, BufRead},
+    sync::Arc,
 };
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::{digest::Digest, index::Index};
+use crate::{digest::Digest, index::Index, target::Stat};
 
 /// Longest line that is read, in bytes.
 pub(crate) const MAX_LINE: usize = 64 << 10;
@@ -141,6 +142,24 @@ impl Record<'_> {
 // === impl FileRecord ===
 
 impl FileRecord {
+    /// The record of a file of the source, without a digest.
+    pub(crate) fn new(
+        path: &str,
+        stat: Stat,
+        identity: Option<Arc<str>>,
+        revision: Option<&Arc<str>>,
+    ) -> Self {
+        Self {
+            path: path.to_owned(),
+            size: stat.size,
+            modified: stat.modified,
+            identity: identity.map(|identity| identity.to_string()),
+            digest: None,
+            revision: revision.map(ToString::to_string),
+            archive: None,
+        }
+    }
+
     /// Reads the record of a complete file. Returns `None` if the line is anything else.
     pub fn read(line: &[u8]) -> Option<Self> {
         let text = checked(line)?.strip_prefix("done ")?;

@@ -37,7 +37,10 @@ pub(crate) fn port(settings: &Settings) -> Result<Option<u16>, FetchError> {
 /// Serves the progress on this port until the future is dropped. If the port is taken, this logs a warning and the download
 /// goes on.
 pub(crate) async fn serve(port: u16, counters: &Counters) {
-    let listener = match listen(port).await {
+    // The IPv6 address usually accepts IPv4 too. IPv4 is the fallback for kernels without IPv6.
+    let everywhere: [SocketAddr; 2] =
+        [(Ipv6Addr::UNSPECIFIED, port).into(), (Ipv4Addr::UNSPECIFIED, port).into()];
+    let listener = match TcpListener::bind(&everywhere[..]).await {
         Ok(listener) => listener,
         Err(error) => {
             tracing::warn!(port, %error, "Cannot serve the progress of this download.");
@@ -59,14 +62,6 @@ pub(crate) async fn answer_all(listener: TcpListener, body: impl Fn(&str) -> (u1
                 sleep(ACCEPT_BACKOFF).await;
             }
         }
-    }
-}
-
-/// Listens on all addresses. The IPv6 address usually accepts IPv4 too. IPv4 is the fallback for kernels without IPv6.
-async fn listen(port: u16) -> io::Result<TcpListener> {
-    match TcpListener::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))).await {
-        Ok(listener) => Ok(listener),
-        Err(_) => TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))).await,
     }
 }
 

@@ -24,18 +24,25 @@ pub fn chain(error: &(dyn Error + 'static)) -> String {
     all
 }
 
+/// Returns the error of TLS among an error and its causes.
+pub fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    direct(error).or_else(|| tls_error(error.source()?))
+}
+
 /// The text of an error without its causes. Those of TLS are written for programmers.
 fn text(error: &(dyn Error + 'static)) -> String {
-    let of_tls = error.downcast_ref().or_else(|| within(error.downcast_ref()?)).and_then(handshake);
+    let of_tls = direct(error).and_then(handshake);
     let is_cut = error.downcast_ref().is_some_and(is_cut);
     let closed = || is_cut.then(|| "the connection was cut off".to_owned());
     of_tls.or_else(closed).unwrap_or_else(|| error.to_string())
 }
 
-/// The error of TLS in an I/O error. `source` skips it.
-fn within(error: &io::Error) -> Option<&rustls::Error> {
-    let inner = error.get_ref()?;
-    inner.downcast_ref().or_else(|| within(inner.downcast_ref()?))
+/// The error of TLS that an error is, or that is in this I/O error: the error's `source` skips it.
+fn direct<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    match error.downcast_ref::<io::Error>() {
+        Some(outer) => direct(outer.get_ref()?),
+        None => error.downcast_ref(),
+    }
 }
 
 /// Whether a peer has closed its connection without the end that TLS requires. rustls' own text is a link to its manual.

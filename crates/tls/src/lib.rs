@@ -18,7 +18,7 @@ mod roots;
 mod signatures;
 
 pub use by_name::{ServerCertificate, server_config_by_name};
-pub use cause::{chain, innermost};
+pub use cause::{chain, innermost, tls_error};
 pub use config::{client_config, insecure_client_config, server_config, with_client_certificate};
 pub use error::TlsError;
 pub use handshake::{accept, handshake};

@@ -19,11 +19,15 @@ use crate::{
 };
 
 /// The keys that sign requests.
-#[derive(Clone)]
+#[derive(Clone, Deserialize)]
 pub(super) struct Keys {
+    #[serde(rename = "AccessKeyId")]
     pub(super) id: String,
+    #[serde(rename = "SecretAccessKey")]
     pub(super) secret: String,
+    #[serde(rename = "Token", alias = "SessionToken")]
     pub(super) token: Option<String>,
+    #[serde(rename = "Expiration")]
     pub(super) expires: Option<Timestamp>,
 }
 
@@ -38,27 +42,6 @@ pub(super) struct Credentials {
 const REFRESH_MARGIN: i64 = 300;
 /// Longest response with keys, in bytes.
 const MAX_RESPONSE: usize = 64 << 10;
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub(super) struct KeysResponse {
-    access_key_id: String,
-    secret_access_key: String,
-    #[serde(alias = "SessionToken")]
-    token: Option<String>,
-    expiration: Option<Timestamp>,
-}
-
-impl From<KeysResponse> for Keys {
-    fn from(answer: KeysResponse) -> Self {
-        Self {
-            id: answer.access_key_id,
-            secret: answer.secret_access_key,
-            token: answer.token,
-            expires: answer.expiration,
-        }
-    }
-}
 
 // === impl Credentials ===
 
@@ -145,8 +128,7 @@ impl Credentials {
         );
         let request = Request::form(url(&format!("{endpoint}/"))?, body);
         let document = self.client(5)?.document(&request, MAX_RESPONSE).await?;
-        let keys = assumed_keys(&document.body);
-        keys.map(Into::into)
+        assumed_keys(&document.body)
             .map_err(|why| Failure::last(format!("cannot read the response with the keys: {why}")))
     }
 
@@ -203,9 +185,8 @@ impl Credentials {
 
     async fn request_keys(&self, client: &Client, request: &Request) -> Result<Keys, Failure> {
         let document = client.document(request, MAX_RESPONSE).await?;
-        let answer: KeysResponse = serde_json::from_slice(&document.body)
-            .map_err(|_| Failure::last("cannot read the response with the keys"))?;
-        Ok(answer.into())
+        serde_json::from_slice(&document.body)
+            .map_err(|_| Failure::last("cannot read the response with the keys"))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::s3_credentials::KeysResponse;
+use super::s3_credentials::Keys;
 
 /// A document, by the name of its root element. Namespaces are ignored.
 #[derive(Deserialize)]
@@ -38,7 +38,7 @@ struct AssumeRoleResponse {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct AssumeRoleResult {
-    credentials: KeysResponse,
+    credentials: Keys,
 }
 
 /// An object in a bucket.
@@ -95,7 +95,7 @@ pub(super) fn error_code(text: &str) -> Option<String> {
 }
 
 /// Returns the keys in the response of STS.
-pub(super) fn assumed_keys(text: &[u8]) -> Result<KeysResponse, String> {
+pub(super) fn assumed_keys(text: &[u8]) -> Result<Keys, String> {
     match read(text)? {
         Document::AssumeRoleWithWebIdentityResponse(response) => Ok(response.result.credentials),
         _ => Err("it has no keys".into()),

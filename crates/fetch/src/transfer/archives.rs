@@ -133,15 +133,8 @@ impl Transfer {
             return Ok(());
         }
         let archive = fetched.iter().find(|(file, _)| *file.locator == *member.archive);
-        let done = FileRecord {
-            path: path.to_owned(),
-            size: stat.size,
-            modified: stat.modified,
-            identity: archive.and_then(|(file, _)| file.identity()).map(|identity| identity.to_string()),
-            digest: None,
-            revision: revision.map(ToString::to_string),
-            archive: Some(member.archive.clone()),
-        };
-        self.ledger.append(&Record::Done(&done))
+        let identity = archive.and_then(|(file, _)| file.identity());
+        let done = FileRecord::new(path, stat, identity, revision);
+        self.ledger.append(&Record::Done(&FileRecord { archive: Some(member.archive.clone()), ..done }))
     }
 }

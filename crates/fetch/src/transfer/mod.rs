@@ -258,16 +258,8 @@ impl Transfer {
         if !hashed.is_ok_and(|hashed| hashed == *digest) {
             return Ok(false);
         }
-        let done = FileRecord {
-            path: file.path.to_string(),
-            size,
-            modified: stat.modified,
-            identity: file.identity().map(|identity| identity.to_string()),
-            digest: Some(*digest),
-            revision: revision.map(ToString::to_string),
-            archive: None,
-        };
-        let written = self.ledger.append(&Record::Done(&done));
+        let done = FileRecord::new(&file.path, stat, file.identity(), revision);
+        let written = self.ledger.append(&Record::Done(&FileRecord { digest: Some(*digest), ..done }));
         written.map_err(FetchError::file("keep a journal in", self.target.path()))?;
         Ok(true)
     }

@@ -304,5 +304,5 @@ async fn a_server_without_tls_is_said_to_have_none() {
     });
     let dir = tempfile::tempdir().unwrap();
     let error = refused(&servers, &format!("{plain}/w.bin"), &[], dir.path()).await;
-    assert!(error.contains("does not speak TLS"), "{error}");
+    assert!(error.contains("does not speak TLS on this port"), "{error}");
 }
