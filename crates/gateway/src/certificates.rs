@@ -18,14 +18,6 @@ pub(crate) const INVALID_CA: &str = "InvalidCACertificateRef";
 /// The reason for certificates of CAs in an object of another kind.
 pub(crate) const INVALID_CA_KIND: &str = "InvalidCACertificateKind";
 
-/// Why a reference leads nowhere.
-pub(crate) enum NotPermitted {
-    /// It is of another kind.
-    Kind(String),
-    /// No ReferenceGrant permits it.
-    Grant(String),
-}
-
 /// Returns the key of an object of this kind of the core group, if it is one and the reference is permitted. A reference without
 /// a kind is to a Secret.
 pub(crate) fn permitted(
@@ -33,20 +25,21 @@ pub(crate) fn permitted(
     referrer: Referrer<'_>,
     reference: &SecretObjectReference,
     wanted: &str,
-) -> Result<Key, NotPermitted> {
+) -> Result<Key, Problem> {
     let group = reference.group.as_deref().unwrap_or_default();
     let kind = reference.kind.as_deref().unwrap_or("Secret");
     if (group, kind) != ("", wanted) {
-        return Err(NotPermitted::Kind(format!(
-            "certificates of kind {kind} in group \"{group}\" are not supported: use a {wanted}"
-        )));
+        let reason = if wanted == "Secret" { INVALID } else { INVALID_CA_KIND };
+        let message =
+            format!("certificates of kind {kind} in group \"{group}\" are not supported: use a {wanted}");
+        return Err(Problem { reason, message });
     }
     let within = reference.namespace.as_deref().map_or(referrer.namespace, Namespace);
     let key = Key::new(within, Name(&reference.name));
     if !observed.permits(referrer, (group, kind), &key) {
-        return Err(NotPermitted::Grant(format!(
-            "no ReferenceGrant in namespace {within} permits this reference to {kind} {key}"
-        )));
+        let message =
+            format!("no ReferenceGrant in namespace {within} permits this reference to {kind} {key}");
+        return Err(Problem { reason: "RefNotPermitted", message });
     }
     Ok(key)
 }
@@ -66,8 +59,7 @@ pub(crate) fn pair(
     reference: &SecretObjectReference,
 ) -> Result<UsablePair, Problem> {
     let invalid = |message| Problem { reason: INVALID, message };
-    let key =
-        permitted(observed, referrer, reference, "Secret").map_err(|error| error.with_reason(INVALID))?;
+    let key = permitted(observed, referrer, reference, "Secret")?;
     let secret = observed.secrets.iter().find(|secret| has_key(&secret.metadata, &key));
     let secret =
         secret.ok_or_else(|| invalid(format!("there is no Secret {key} of type kubernetes.io/tls")))?;
@@ -136,8 +128,7 @@ pub(crate) fn authority(
     reference: &SecretObjectReference,
 ) -> Result<String, Problem> {
     let invalid = |message| Problem { reason: INVALID_CA, message };
-    let key = permitted(observed, referrer, reference, "ConfigMap")
-        .map_err(|error| error.with_reason(INVALID_CA_KIND))?;
+    let key = permitted(observed, referrer, reference, "ConfigMap")?;
     let map = observed.config_maps.iter().find(|map| has_key(&map.metadata, &key));
     let map = map.ok_or_else(|| invalid(format!("there is no ConfigMap {key}")))?;
     let pem = map.data.as_ref().and_then(|data| data.get("ca.crt"));
@@ -146,17 +137,5 @@ pub(crate) fn authority(
         Ok(list) if !list.is_empty() => Ok(format!("{pem}\n")),
         Ok(_) => Err(invalid(format!("ca.crt of ConfigMap {key} has no certificate as PEM"))),
         Err(_) => Err(invalid(format!("ca.crt of ConfigMap {key} has a certificate that cannot be read"))),
-    }
-}
-
-// === impl NotPermitted ===
-
-impl NotPermitted {
-    /// Returns the problem. Its reason is this one for an object of another kind.
-    fn with_reason(self, reason: &'static str) -> Problem {
-        match self {
-            Self::Kind(message) => Problem { reason, message },
-            Self::Grant(message) => Problem { reason: "RefNotPermitted", message },
-        }
     }
 }

@@ -104,17 +104,15 @@ impl KeyState {
         let used = self.usage;
         let [minute, day] = [MINUTE, DAY].map(|period| period - now % period);
         let all = [
-            (limits.concurrent_requests, used.concurrent_requests, 1),
-            (limits.requests_per_minute, used.requests_this_minute, minute),
-            (limits.requests_per_day, used.requests_today, day),
-            (limits.tokens_per_minute, used.tokens_this_minute, minute),
-            (limits.tokens_per_day, used.tokens_today, day),
+            ("concurrentRequests", limits.concurrent_requests, used.concurrent_requests, 1),
+            ("requestsPerMinute", limits.requests_per_minute, used.requests_this_minute, minute),
+            ("requestsPerDay", limits.requests_per_day, used.requests_today, day),
+            ("tokensPerMinute", limits.tokens_per_minute, used.tokens_this_minute, minute),
+            ("tokensPerDay", limits.tokens_per_day, used.tokens_today, day),
         ];
-        let names =
-            ["concurrentRequests", "requestsPerMinute", "requestsPerDay", "tokensPerMinute", "tokensPerDay"];
-        let exhausted = all.into_iter().zip(names).filter_map(|((limit, used, retry_after), name)| {
-            let allowed = limit.filter(|limit| used >= *limit)?;
-            Some(ExceededLimit { limit: name, allowed, retry_after })
+        let exhausted = all.into_iter().filter_map(|(limit, most, used, retry_after)| {
+            let allowed = most.filter(|most| used >= *most)?;
+            Some(ExceededLimit { limit, allowed, retry_after })
         });
         // The one that lasts longest, because nothing passes before it ends.
         if let Some(exhausted) = exhausted.max_by_key(|exhausted| exhausted.retry_after) {

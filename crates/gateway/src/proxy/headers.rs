@@ -1,6 +1,6 @@
 //! Headers between two HTTP connections (RFC 9110 §7.6).
 
-use http::{HeaderName, HeaderValue, Response, header, request::Parts};
+use http::{HeaderName, HeaderValue, header, request::Parts};
 
 use longboat_api::sidecar_headers;
 use longboat_extproc::names::STEERING;
@@ -34,11 +34,6 @@ pub(crate) fn for_upstream(head: &mut Parts, arrival: &Arrival) {
 /// Request headers that determine which servers a request goes to. Only a picker may set them.
 pub(super) fn routing_headers() -> impl Iterator<Item = &'static str> {
     STEERING.into_iter().chain(sidecar_headers::ALL)
-}
-
-/// Prepares a back end's response for the client.
-pub(crate) fn for_client<B>(response: &mut Response<B>) {
-    longboat_accept::remove_hop_by_hop(response.headers_mut());
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ mod upstream;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use http::{HeaderMap, Method, Request, Response, StatusCode, header, request::Parts};
+use http::{Method, Request, Response, StatusCode, header, request::Parts};
 use hyper::body::Incoming;
 use longboat_accept::{Budget, Guard};
 use longboat_epp::host::LocalPickers;
@@ -187,7 +187,7 @@ impl Proxy {
             Err(Misdirection::Unserved(problem)) => return refuse(StatusCode::SERVICE_UNAVAILABLE, problem),
         }
         let cors = cors.cloned();
-        let asked = cors_headers(&head.headers);
+        let origin = head.headers.get(header::ORIGIN).cloned();
         let mut response = match admit::preflight(&head, sender, cors.as_ref()) {
             // A CORS filter has answered in full.
             Some(response) if cors.is_some() => return response,
@@ -195,10 +195,10 @@ impl Proxy {
             None => self.answer(&tables, found, head, body, arrival).await,
         };
         match &cors {
-            Some(cors) => cors.share(&asked, response.headers_mut()),
+            Some(cors) => cors.share(origin.as_ref(), response.headers_mut()),
             // On a network, the CORS headers of the back end are left as they are.
             None if self.guard.is_none() => {}
-            None => admit::share(asked.get(header::ORIGIN).cloned(), sender, response.headers_mut()),
+            None => admit::share(origin, sender, response.headers_mut()),
         }
         response
     }
@@ -277,7 +277,7 @@ impl Proxy {
         }
         let routed = RoutedRequest { found: &found, pick, has_waited, arrival };
         let mut response = self.route(head, upload, routed, deadline).await;
-        headers::for_client(&mut response);
+        longboat_accept::remove_hop_by_hop(response.headers_mut());
         found.rule.filters.response.apply(response.headers_mut());
         let switch = |upgrade: Upgrade| {
             let shutdown = self.shutdown.clone();
@@ -357,11 +357,6 @@ impl Proxy {
         chosen.filters.response.apply(response.headers_mut());
         response
     }
-}
-
-/// The headers of a request that decide who may read the response.
-fn cors_headers(headers: &HeaderMap) -> HeaderMap {
-    headers.get(header::ORIGIN).map(|origin| (header::ORIGIN, origin.clone())).into_iter().collect()
 }
 
 fn unmatched(head: &Parts) -> Response<ProxyBody> {

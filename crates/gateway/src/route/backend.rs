@@ -229,12 +229,10 @@ impl Link {
 
 impl Pool {
     fn new(observed: &RoutingInputs, name: Key, pool: &InferencePool) -> Self {
-        let picker = &pool.spec.endpoint_picker_ref;
-        let service = Key::new(name.namespace.as_deref(), Name(&picker.name));
-        let port = picker.port.as_ref().map_or(9002, |port| port.number);
+        let (service, port) = picker_service(pool);
         Self {
             pickers: observed.service_endpoints(&service, port).unwrap_or_default(),
-            fail_open: picker.failure_mode == "FailOpen",
+            fail_open: pool.spec.endpoint_picker_ref.failure_mode == "FailOpen",
             endpoints: observed.pool_endpoints(pool),
             link: match pool.spec.app_protocol.as_str() {
                 H2C => Link::H2c,
@@ -245,6 +243,13 @@ impl Pool {
     }
 }
 
+/// Returns the Service of a pool's picker and its port.
+fn picker_service(pool: &InferencePool) -> (Key, i32) {
+    let picker = &pool.spec.endpoint_picker_ref;
+    let service = Key::new(Namespace::of(&pool.metadata), Name(&picker.name));
+    (service, picker.port.as_ref().map_or(9002, |port| port.number))
+}
+
 /// Returns why a pool's picker cannot be found, or `None` if it can. The picker of a pool that names none is in the gateway, if
 /// the gateway picks.
 pub(crate) fn picker_missing(
@@ -252,16 +257,14 @@ pub(crate) fn picker_missing(
     pool: &InferencePool,
     gateway_picks: bool,
 ) -> Option<String> {
-    let picker = &pool.spec.endpoint_picker_ref;
-    if picker.name.is_empty() {
+    if pool.spec.endpoint_picker_ref.name.is_empty() {
         return (!gateway_picks).then(|| {
             "endpointPickerRef names no endpoint picker: name a Service, or set `picking: gateway` in the \
              parameters of the Gateway"
                 .to_owned()
         });
     }
-    let service = Key::new(Namespace::of(&pool.metadata), Name(&picker.name));
-    let port = picker.port.as_ref().map_or(9002, |port| port.number);
+    let (service, port) = picker_service(pool);
     observed
         .service_endpoints(&service, port)
         .is_none()
