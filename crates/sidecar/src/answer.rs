@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use longboat_accept::Refusal;
+use longboat_tls::chain;
 use serde::Serialize;
 
 use crate::{
     body::{ProxyBody, full},
-    error::chain,
     upstream::SendError,
 };
 

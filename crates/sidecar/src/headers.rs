@@ -35,11 +35,6 @@ pub(crate) fn for_engine(headers: &mut HeaderMap, peer: SocketAddr, authority: O
     }
 }
 
-/// Changes an engine's headers to those that the client may see.
-pub(crate) fn for_client(headers: &mut HeaderMap) {
-    longboat_accept::remove_hop_by_hop(headers);
-}
-
 /// The client's request id, for logs.
 pub(crate) fn request_id(headers: &HeaderMap) -> Option<&str> {
     headers.get(&REQUEST_ID).and_then(|id| id.to_str().ok())

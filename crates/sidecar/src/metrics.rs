@@ -1,7 +1,8 @@
 //! The sidecar's metrics.
 
+use longboat_metrics::{labels, metrics};
 use prometheus_client::{
-    encoding::{EncodeLabelSet, EncodeLabelValue},
+    encoding::{EncodeLabelValue, text::encode},
     metrics::{counter::Counter, family::Family},
     registry::Registry,
 };
@@ -25,37 +26,32 @@ pub(crate) enum Outcome {
     Refused,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Labels {
-    outcome: Outcome,
+labels! {
+    struct Labels { outcome: Outcome }
 }
 
-/// The counters and their registry.
-#[derive(Debug)]
-pub(crate) struct Metrics {
-    registry: Registry,
-    requests: Family<Labels, Counter>,
+metrics! {
+    /// What the sidecar counts.
+    #[derive(Debug)]
+    pub(crate) struct Metrics {
+        requests: Family<Labels, Counter> => "longboat_sidecar_requests", "Requests by outcome";
+    }
 }
 
 // === impl Metrics ===
 
 impl Metrics {
-    pub(crate) fn new() -> Self {
-        let mut registry = Registry::default();
-        let requests = Family::default();
-        registry.register("longboat_sidecar_requests", "Requests by outcome", requests.clone());
-        Self { registry, requests }
-    }
-
     pub(crate) fn count(&self, outcome: Outcome) {
         self.requests.get_or_create(&Labels { outcome }).inc();
     }
 
     /// Returns the page in OpenMetrics' text format.
     pub(crate) fn page(&self) -> String {
+        let mut registry = Registry::default();
+        self.add_to(&mut registry);
         let mut page = String::new();
         // writing to a string does not fail
-        let _ = prometheus_client::encoding::text::encode(&mut page, &self.registry);
+        let _ = encode(&mut page, &registry);
         page
     }
 }

@@ -237,7 +237,7 @@ impl Proxy {
         let request = Request::from_parts(head, passed(Upload::new(body)));
         match self.flow.decoder.send(&self.engines[rank], request).await {
             Ok(mut answer) => {
-                headers::for_client(answer.headers_mut());
+                longboat_accept::remove_hop_by_hop(answer.headers_mut());
                 answer.map(passed)
             }
             Err(error) => match Fault::behind(&error) {

@@ -10,6 +10,7 @@ use futures::FutureExt as _;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use longboat_accept::{Budget, FramingStream, Guard};
+use longboat_metrics::OPENMETRICS;
 use longboat_tls::{KeyPairFiles, LeafRequest, ReloadingRoots};
 use rustls::ServerConfig;
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
@@ -215,6 +216,5 @@ fn page(proxy: &Proxy, path: &str) -> Response<ProxyBody> {
     if path != "/metrics" {
         return answer::of(StatusCode::NOT_FOUND, answer::TEXT, "404 page not found\n");
     }
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    answer::of(StatusCode::OK, kind, proxy.metrics().page())
+    answer::of(StatusCode::OK, OPENMETRICS, proxy.metrics().page())
 }

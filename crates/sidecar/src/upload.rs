@@ -11,12 +11,12 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body::{Body, Frame, SizeHint};
 use longboat_accept::Budget;
+use longboat_tls::chain;
 use tokio::time::{Instant, Sleep};
 
 use crate::{
     answer,
     body::{BodyError, ProxyBody, ReadError, read_counted},
-    error::chain,
 };
 
 /// How long the sidecar waits in total for the parts of one body. A client has the same time for a request's head.

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use bytes::{Bytes, BytesMut};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::object::Object;
 
@@ -40,22 +40,21 @@ pub(crate) fn number(value: &RawValue) -> Option<u64> {
 pub(crate) fn rewritten(answer: &[u8], cached_tokens: u64) -> Option<Vec<u8>> {
     let mut object = Object::parse(answer).ok()?;
     let (name, value) = if let Some(usage) = object.get(USAGE) {
-        (USAGE, with_cached_tokens(Object::parse(usage.get().as_bytes()).ok()?, cached_tokens)?.to_vec())
+        (USAGE, with_cached_tokens(usage, cached_tokens)?)
     } else {
         let (name, inner) = INNER.into_iter().find_map(|name| Some((name, object.get(name)?)))?;
         let mut inner = Object::parse(inner.get().as_bytes()).ok()?;
-        let usage =
-            with_cached_tokens(Object::parse(inner.get(USAGE)?.get().as_bytes()).ok()?, cached_tokens)?
-                .to_vec();
-        inner.set(USAGE, raw(usage)?);
-        (name, inner.to_vec())
+        let usage = with_cached_tokens(inner.get(USAGE)?, cached_tokens)?;
+        inner.set(USAGE, Cow::Owned(usage));
+        (name, to_raw_value(&inner).ok()?)
     };
-    object.set(name, raw(value)?);
+    object.set(name, Cow::Owned(value));
     Some(object.to_vec())
 }
 
 /// Sets the count in a usage object. Returns `None` if the object has no place for it.
-fn with_cached_tokens(mut usage: Object<'_>, cached_tokens: u64) -> Option<Object<'_>> {
+fn with_cached_tokens(usage: &RawValue, cached_tokens: u64) -> Option<Box<RawValue>> {
+    let mut usage = Object::parse(usage.get().as_bytes()).ok()?;
     let has = |name: &str| usage.get(name).is_some();
     let place = if has("prompt_tokens") || has(DETAILS) {
         DETAILS
@@ -63,7 +62,7 @@ fn with_cached_tokens(mut usage: Object<'_>, cached_tokens: u64) -> Option<Objec
         RESPONSES_DETAILS
     } else if has(MESSAGES_CACHED) {
         usage.set_value(MESSAGES_CACHED, &cached_tokens);
-        return Some(usage);
+        return to_raw_value(&usage).ok();
     } else if has("input_tokens") {
         return None;
     } else {
@@ -72,13 +71,9 @@ fn with_cached_tokens(mut usage: Object<'_>, cached_tokens: u64) -> Option<Objec
     let details = usage.get(place).and_then(|details| Object::parse(details.get().as_bytes()).ok());
     let mut details = details.unwrap_or_default();
     details.set_value(CACHED, &cached_tokens);
-    let details = details.to_vec();
-    usage.set(place, raw(details)?);
-    Some(usage)
-}
-
-fn raw(text: Vec<u8>) -> Option<Cow<'static, RawValue>> {
-    Some(Cow::Owned(RawValue::from_string(String::from_utf8(text).ok()?).ok()?))
+    let details = to_raw_value(&details).ok()?;
+    usage.set(place, Cow::Owned(details));
+    to_raw_value(&usage).ok()
 }
 
 /// Returns the cached prompt tokens that an engine reports. Returns 0 if the engine does not report them.

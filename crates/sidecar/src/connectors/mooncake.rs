@@ -10,6 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{Request, Uri, uri::Authority};
+use longboat_tls::chain;
 use parking_lot::Mutex;
 use rand::seq::IndexedRandom;
 use serde::Deserialize;
@@ -20,7 +21,6 @@ use super::plan::{Part, Plan, SplitRequest, TRANSFER};
 use crate::{
     api::{self, Api},
     body::{full, read},
-    error::chain,
     object::Object,
     target::Target,
     upstream::Upstream,

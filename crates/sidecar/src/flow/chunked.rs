@@ -7,6 +7,7 @@ use futures::stream;
 use http::{HeaderValue, Response, StatusCode, header, uri::Authority};
 use http_body::Frame;
 use http_body_util::{BodyExt, Collected, StreamBody};
+use longboat_tls::chain;
 use serde_json::{Value, json};
 
 use super::{head::Head, prefill::MAX_RESPONSE_BYTES};
@@ -15,8 +16,6 @@ use crate::{
     body::{ProxyBody, full, passed, read},
     chunks::Chunks,
     connectors::Part,
-    error::chain,
-    headers,
     upstream::Upstream,
 };
 
@@ -74,7 +73,7 @@ impl ChunkedRequest {
             .await
             .map_err(|error| bad(StatusCode::BAD_GATEWAY, &format!("is unusable: {}", chain(&error))))?;
         if !head.status.is_success() {
-            headers::for_client(&mut head.headers);
+            longboat_accept::remove_hop_by_hop(&mut head.headers);
             head.headers.remove(header::CONTENT_LENGTH);
             return Err(Box::new(Response::from_parts(head, full(body))));
         }

@@ -8,6 +8,7 @@ use http::{HeaderMap, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, BodyStream, StreamBody};
 use hyper::body::Incoming;
+use longboat_tls::chain;
 
 use super::{
     engines::{Flow, Route},
@@ -21,8 +22,6 @@ use crate::{
         Part,
         shared_storage::{self, Verdict},
     },
-    error::chain,
-    headers,
     object::Object,
 };
 
@@ -66,7 +65,7 @@ impl Flow {
         match verdict {
             Ok(Verdict::Missed) => None,
             Ok(_) => {
-                headers::for_client(&mut head.headers);
+                longboat_accept::remove_hop_by_hop(&mut head.headers);
                 let start = stream::once(ready(Ok(Frame::data(reader.held.freeze()))));
                 let body = StreamBody::new(start.chain(BodyStream::new(body)));
                 Some(Response::from_parts(head, passed(body)))

@@ -2,6 +2,7 @@
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
+use longboat_tls::chain;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -13,7 +14,6 @@ use crate::{
         Part,
         encoder::{self, EmbeddingLocations, Encoder},
     },
-    error::chain,
     headers,
     object::Object,
     target::Target,

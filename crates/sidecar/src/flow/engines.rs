@@ -14,7 +14,6 @@ use crate::{
     body::{ProxyBody, passed},
     chunks::Chunks,
     connectors::{Connector, Part},
-    headers,
     metrics::{Metrics, Outcome},
     rewrite,
     settings::Settings,
@@ -63,7 +62,7 @@ impl Flow {
             prefiller: Upstream::prefiller(&settings, trusted),
             decoder: Upstream::decoder(&settings, trusted),
             encoder: Upstream::encoder(&settings, trusted),
-            metrics: Metrics::new(),
+            metrics: Metrics::create(),
             settings,
         }
     }
@@ -110,7 +109,7 @@ impl Flow {
         }
         match self.decoder.send(engine, head.request(part)).await {
             Ok(mut answer) => {
-                headers::for_client(answer.headers_mut());
+                longboat_accept::remove_hop_by_hop(answer.headers_mut());
                 match cached_tokens {
                     Some(cached_tokens) => rewrite::with_cached_tokens(answer, cached_tokens),
                     None => answer.map(passed),

@@ -5,14 +5,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Response, StatusCode, header};
 use hyper::body::Incoming;
+use longboat_tls::chain;
 
 use super::head::Head;
 use crate::{
     answer,
     body::{ProxyBody, full, read},
     connectors::Part,
-    error::chain,
-    headers,
     target::Target,
     upstream::{SendError, Upstream},
 };
@@ -88,7 +87,7 @@ async fn read_prefill(answer: Response<Incoming>, target: &Target) -> Result<Byt
         return Ok(body);
     }
     tracing::warn!(target = %target.authority(), status = %head.status, "A prefill request failed.");
-    headers::for_client(&mut head.headers);
+    longboat_accept::remove_hop_by_hop(&mut head.headers);
     head.headers.remove(header::CONTENT_LENGTH);
     let is_request_error = REQUEST_ERRORS.contains(&head.status.as_u16());
     Err(Box::new(Failure { answer: Response::from_parts(head, full(body)), is_request_error }))
