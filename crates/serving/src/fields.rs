@@ -6,7 +6,6 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    layout::LayoutOptions,
     messages::MessageField,
     transfer::{Embeddings, Handover, Part, Transfer},
 };
@@ -142,29 +141,7 @@ pub(crate) struct Tokenize {
     pub(crate) mm_processor_kwargs: Option<Value>,
 }
 
-impl Tokenize {
-    /// The request's options for the chat template.
-    pub(crate) fn layout_options(&self) -> LayoutOptions<'_> {
-        LayoutOptions {
-            add_generation_prompt: self.add_generation_prompt,
-            continue_final_message: self.continue_final_message,
-            variables: self.chat_template_kwargs.as_ref(),
-            reasoning_effort: None,
-        }
-    }
-}
-
 impl Fields {
-    /// The request's options for the chat template.
-    pub(crate) fn layout_options(&self) -> LayoutOptions<'_> {
-        LayoutOptions {
-            add_generation_prompt: self.add_generation_prompt,
-            continue_final_message: self.continue_final_message,
-            variables: self.chat_template_kwargs.as_ref(),
-            reasoning_effort: self.reasoning_effort.as_ref(),
-        }
-    }
-
     /// The part of the request that this engine computes.
     pub(crate) fn part(&self) -> Part {
         self.kv_transfer_params.as_ref().map_or(Part::Whole, Transfer::part)

@@ -72,7 +72,12 @@ pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<ParsedRequ
     let limit = limit(model.card(), fields, "max_completion_tokens")?;
     let shape = shape::read(fields)?;
     let (part, output) = (fields.part(), output(fields)?);
-    let options = fields.layout_options();
+    let options = LayoutOptions {
+        add_generation_prompt: fields.add_generation_prompt,
+        continue_final_message: fields.continue_final_message,
+        variables: fields.chat_template_kwargs.as_ref(),
+        reasoning_effort: fields.reasoning_effort.as_ref(),
+    };
     let (prompt, follows_a_tool) =
         conversation(model.as_ref(), messages, &known_tools, &options, &items, limit, part)?;
     let job = Job {

@@ -19,6 +19,7 @@ use crate::{
     fields::{Fields, Tokenize},
     ids::unique,
     job,
+    layout::LayoutOptions,
     messages::Reader,
     prompt, responses, tools,
 };
@@ -118,7 +119,13 @@ async fn tokenize(
             let mut reader = Reader::new(&name, model.media());
             let messages = reader.read(request.messages.as_deref().unwrap_or_default())?;
             let known_tools = tools::list(request.tools.as_deref().unwrap_or_default())?;
-            let text = prompt::lay_out(model.as_ref(), &messages, &known_tools, &request.layout_options())?;
+            let options = LayoutOptions {
+                add_generation_prompt: request.add_generation_prompt,
+                continue_final_message: request.continue_final_message,
+                variables: request.chat_template_kwargs.as_ref(),
+                reasoning_effort: None,
+            };
+            let text = prompt::lay_out(model.as_ref(), &messages, &known_tools, &options)?;
             job::fits(model.as_ref(), &text)?;
             prompt::tokens(model.as_ref(), &text, &reader.items())
         }

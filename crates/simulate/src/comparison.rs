@@ -6,6 +6,7 @@ use crate::{
     chart::number,
     choice::{Choice, Decider, ExampleTimes},
     difference::{Difference, Example, KindDifference, Means, Pair, RequestKind},
+    numbers::float,
 };
 
 /// A second kind of requests is named if its times change by at least this part of the first kind's.
@@ -23,8 +24,9 @@ pub(crate) fn sentences(difference: &Difference) -> Vec<String> {
     if kinds.is_empty() {
         return vec![format!("of {sampled} sampled requests, none goes elsewhere{}", means(stayed))];
     }
-    let change =
-        |kind: &KindDifference| kind.moved_means.ttft.change().abs() * count(kind.moved_means.requests);
+    let change = |kind: &KindDifference| {
+        kind.moved_means.ttft.change().abs() * float(kind.moved_means.requests as u64)
+    };
     let least = kinds.first().map_or(0.0, change) * MIN_PART;
     let named = kinds.iter().take(2).enumerate().filter(|(index, kind)| *index == 0 || change(kind) >= least);
     let mut sentences: Vec<String> = named.map(|(_, kind)| of_kind(kind, first, other)).collect();
@@ -185,9 +187,4 @@ fn of_times(times: &ExampleTimes) -> String {
         }
     }
     text
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a sample is small")]
-fn count(requests: usize) -> f64 {
-    requests as f64
 }

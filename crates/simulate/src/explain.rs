@@ -6,7 +6,7 @@ use crate::{
     chart::number,
     comparison,
     difference::{Difference, difference},
-    numbers::{float, ratio},
+    numbers::{float, ratio, rounded},
     report::{PluginShare, Report},
 };
 
@@ -68,7 +68,7 @@ impl PluginCounts {
         let share = |count: &PluginCount| PluginShare {
             plugin: count.plugin.clone(),
             weight: count.weight,
-            share: (ratio(count.part, count.whole) * 10_000.0).round() / 10_000.0,
+            share: rounded(ratio(count.part, count.whole)),
         };
         self.0.iter().map(share).collect()
     }
