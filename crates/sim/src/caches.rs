@@ -6,7 +6,7 @@ use crate::{args::Args, engine::storage::Storage, handover::source};
 
 /// The KV caches of other engines that a request can use.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Caches<'a> {
+pub(crate) struct CacheSources<'a> {
     /// Whether the prompt's KV cache was received from the engine that the request names.
     pub(crate) has_come: bool,
     /// The storage in which blocks of the prompt are looked up. `None` if there is no shared storage, or if its blocks are
@@ -14,9 +14,18 @@ pub(crate) struct Caches<'a> {
     pub(crate) storage: Option<&'a Storage>,
 }
 
-// === impl Caches ===
+/// What they have of a prompt.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Caches {
+    /// Whether its KV cache was received from the engine that the request names.
+    pub(crate) has_come: bool,
+    /// The number of its leading blocks that are in the storage, if there is one.
+    pub(crate) stored: Option<usize>,
+}
 
-impl<'a> Caches<'a> {
+// === impl CacheSources ===
+
+impl<'a> CacheSources<'a> {
     /// Returns the caches for this request. An injected fault may remove all of them.
     pub(crate) fn of(job: &Job, args: &'a Args) -> Self {
         if args.faults.lost.occurs() {

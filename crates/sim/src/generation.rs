@@ -2,11 +2,11 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use futures::{Stream, StreamExt, stream};
+use futures::{FutureExt, Stream, StreamExt, stream};
 use longboat_serving::{Event, Job, Refusal, Stop};
 
 use crate::{
-    caches::Caches,
+    caches::{CacheSources, Caches},
     engine::{Engine, RunningRequest, encoder::EncoderOutcome},
     structured_output::{self, Answer},
 };
@@ -15,17 +15,26 @@ use crate::{
 const CACHE_MISS_REASON: &str = "cache_threshold";
 
 struct Choice {
+    index: usize,
     answer: Answer,
     has_called: bool,
     is_finished: bool,
 }
 
-/// The answers that are being generated. Dropping this cancels them.
-#[derive(Default)]
-pub(crate) struct Generation {
-    running: Vec<RunningRequest>,
+/// A prompt that the engine has not admitted.
+struct WaitingPrompt {
+    tokens: Vec<u32>,
+    caches: Caches,
     choices: Vec<Choice>,
+}
+
+/// The answers that are being generated. Dropping this cancels them.
+pub(crate) struct Generation {
+    engine: Arc<Engine>,
+    waiting: VecDeque<WaitingPrompt>,
+    running: Vec<(RunningRequest, Vec<Choice>)>,
     ready: VecDeque<Event>,
+    /// Whether the prompts of the running requests are computed.
     started: bool,
     /// Whether another engine has computed the prompt and its KV cache was received.
     is_prefilled: bool,
@@ -33,61 +42,85 @@ pub(crate) struct Generation {
     cached_tokens: usize,
 }
 
-/// Generates the answers, and waits until the engine admits the prompts.
+/// Generates the answers, and waits until the engine admits a prompt.
 pub(crate) async fn start(
     engine: &Arc<Engine>,
     job: &Job,
-    caches: Caches<'_>,
+    sources: CacheSources<'_>,
 ) -> Result<Generation, Refusal> {
     let args = &engine.args;
-    let Caches { has_come: is_prefilled, storage } = caches;
-    if let Some(threshold) = job.handover.cache_hit_threshold.or(args.cache_hit_threshold) {
-        for prompt in &job.prompts {
-            if engine.cached_part(&prompt.tokens, storage).await < threshold && !is_prefilled {
-                return Ok(Generation::refused(job));
-            }
+    let mut generation = Generation {
+        engine: Arc::clone(engine),
+        waiting: VecDeque::with_capacity(job.prompts.len()),
+        running: Vec::with_capacity(job.prompts.len()),
+        ready: VecDeque::new(),
+        started: false,
+        is_prefilled: sources.has_come,
+        encoded: EncoderOutcome::default(),
+        cached_tokens: 0,
+    };
+    let mut found = Vec::with_capacity(job.prompts.len());
+    for prompt in &job.prompts {
+        found.push(engine.found(&prompt.tokens, sources).await);
+    }
+    let threshold = job.handover.cache_hit_threshold.or(args.cache_hit_threshold);
+    if let Some(threshold) = threshold.filter(|_| !sources.has_come) {
+        let mut all = job.prompts.iter().zip(&found);
+        if all.any(|(prompt, caches)| engine.cached_part(&prompt.tokens, *caches) < threshold) {
+            // Every answer ends at once.
+            let answers = 0..job.prompts.len() * job.copies;
+            let ended =
+                answers.map(|choice| Event::Finished { choice, reason: CACHE_MISS_REASON, stop: None });
+            generation.ready.extend(ended);
+            return Ok(generation);
         }
     }
-    let mut choices = Vec::with_capacity(job.copies * job.prompts.len());
-    let mut running = Vec::with_capacity(job.prompts.len());
-    for prompt in &job.prompts {
+    let mut index = 0;
+    for (prompt, caches) in job.prompts.iter().zip(found) {
+        let mut choices = Vec::with_capacity(job.copies);
         for copy in 0..job.copies {
             let answer = structured_output::answer(args, job, prompt, copy)?;
-            choices.push(Choice { answer, has_called: false, is_finished: false });
+            choices.push(Choice { index, answer, has_called: false, is_finished: false });
+            index += 1;
         }
+        engine.fits(prompt.tokens.len() + generated_tokens(&choices))?;
+        generation.waiting.push_back(WaitingPrompt { tokens: prompt.tokens.clone(), caches, choices });
     }
-    for (prompt, choices) in job.prompts.iter().zip(choices.chunks(job.copies)) {
-        let generated: usize = choices.iter().map(|choice| choice.answer.tokens.len()).sum();
-        engine.fits(prompt.tokens.len() + generated)?;
-        running.push(engine.admit(&prompt.tokens, generated, caches).await?);
-    }
+    generation.admit().await?;
     // If the prompt's KV cache was received, no embeddings are needed.
-    let encoded = match &engine.encoder {
-        Some(encoder) if !is_prefilled => encoder.embed(args, job).await,
-        _ => EncoderOutcome::default(),
-    };
-    Ok(Generation {
-        encoded,
-        cached_tokens: running.iter().map(RunningRequest::cached_tokens).sum(),
-        running,
-        choices,
-        is_prefilled,
-        ..Generation::default()
-    })
+    if let Some(encoder) = engine.encoder.as_ref().filter(|_| !sources.has_come) {
+        generation.encoded = encoder.embed(args, job).await;
+    }
+    generation.cached_tokens = generation.running.iter().map(|(running, _)| running.cached_tokens()).sum();
+    Ok(generation)
+}
+
+fn generated_tokens(choices: &[Choice]) -> usize {
+    choices.iter().map(|choice| choice.answer.tokens.len()).sum()
 }
 
 // === impl Generation ===
 
 impl Generation {
-    /// A generation in which every answer ends at once, because too little of the prompt is cached.
-    fn refused(job: &Job) -> Self {
-        let answers = job.prompts.len() * job.copies;
-        let ready =
-            (0..answers).map(|choice| Event::Finished { choice, reason: CACHE_MISS_REASON, stop: None });
-        Self { ready: ready.collect(), started: true, ..Self::default() }
+    /// Waits until the engine admits the next prompt, and adds the further ones that have room beside it at once. If they kept their
+    /// places while they wait for each other, they could wait for ever.
+    async fn admit(&mut self) -> Result<(), Refusal> {
+        while let Some(WaitingPrompt { tokens, caches, choices }) = self.waiting.front() {
+            let admitted = self.engine.admit(tokens, generated_tokens(choices), *caches);
+            let running = if self.running.is_empty() {
+                admitted.await?
+            } else if let Some(Ok(running)) = admitted.now_or_never() {
+                running
+            } else {
+                break;
+            };
+            let choices = self.waiting.pop_front().map(|prompt| prompt.choices).unwrap_or_default();
+            self.running.push((running, choices));
+        }
+        Ok(())
     }
 
-    /// The prompt tokens that were found in the prefix cache.
+    /// The prompt tokens that were found in the prefix cache, of the prompts that did not have to wait for others of the request.
     pub(crate) fn cached_tokens(&self) -> usize {
         self.cached_tokens
     }
@@ -109,14 +142,20 @@ impl Generation {
     }
 
     async fn step(&mut self) {
-        let first = !std::mem::replace(&mut self.started, true);
-        if !first && self.running.is_empty() {
+        while self.running.is_empty() && !self.waiting.is_empty() {
+            if self.admit().await.is_err() {
+                // The queue is full.
+                self.engine.released().await;
+            }
+        }
+        if self.running.is_empty() {
             return;
         }
+        let first = !std::mem::replace(&mut self.started, true);
         let is_prefilled = self.is_prefilled;
         // The prompts of a request are in the same batch, so their times run in parallel.
         let computed = self.encoded.computed;
-        futures::future::join_all(self.running.iter().map(|running| async move {
+        futures::future::join_all(self.running.iter().map(|(running, _)| async move {
             if first && !is_prefilled {
                 running.encode(computed).await;
                 running.prefill().await;
@@ -129,51 +168,50 @@ impl Generation {
         }))
         .await;
         let mut generated = 0;
-        for (index, choice) in self.choices.iter_mut().enumerate() {
+        for choice in self.running.iter_mut().flat_map(|(_, choices)| choices) {
             let before = choice.answer.tokens.len();
-            choice.step(index, &mut self.ready);
+            choice.step(&mut self.ready);
             generated += before - choice.answer.tokens.len();
         }
         if first {
-            self.running.iter().for_each(RunningRequest::processed);
+            self.running.iter().for_each(|(running, _)| running.processed());
         }
-        if let Some(running) = self.running.first() {
+        if let Some((running, _)) = self.running.first() {
             running.generated(generated);
         }
-        if self.choices.iter().all(|choice| choice.is_finished) {
-            let copies = self.choices.len() / self.running.len().max(1);
-            for (running, choices) in self.running.iter().zip(self.choices.chunks(copies.max(1))) {
+        if self.running.iter().flat_map(|(_, choices)| choices).all(|choice| choice.is_finished) {
+            for (running, choices) in self.running.drain(..) {
                 let reason = choices.last().map_or("stop", |choice| choice.answer.reason);
                 // The metrics have no reason `tool_calls`. An answer that ends with a call counts as `stop`.
                 let reason = if reason == "tool_calls" { "stop" } else { reason };
                 running.finished(reason);
             }
-            self.running.clear();
+            self.started = false;
         }
     }
 }
 
 impl Choice {
     /// Generates one token.
-    fn step(&mut self, index: usize, ready: &mut VecDeque<Event>) {
+    fn step(&mut self, ready: &mut VecDeque<Event>) {
         if self.is_finished {
             return;
         }
         if let Some(name) = self.answer.call.as_ref().filter(|_| !self.has_called) {
-            ready.push_back(Event::Call { choice: index, index: 0, name: name.clone() });
+            ready.push_back(Event::Call { choice: self.index, index: 0, name: name.clone() });
             self.has_called = true;
         }
         if let Some(token) = self.answer.tokens.pop_front() {
             ready.push_back(if self.has_called {
-                Event::Arguments { choice: index, index: 0, token }
+                Event::Arguments { choice: self.index, index: 0, token }
             } else {
-                Event::Text { choice: index, token }
+                Event::Text { choice: self.index, token }
             });
         }
         if self.answer.tokens.is_empty() {
             self.is_finished = true;
             let (reason, stop) = (self.answer.reason, self.answer.stop.take().map(Stop::Text));
-            ready.push_back(Event::Finished { choice: index, reason, stop });
+            ready.push_back(Event::Finished { choice: self.index, reason, stop });
         }
     }
 }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Args,
-    caches::Caches,
+    caches::CacheSources,
     engine::{Engine, encoder},
     generation, handover, text, vectors,
 };
@@ -174,7 +174,7 @@ impl Model for Simulator {
         handover::split_between_engines(args.disaggregation, &mut job);
         encoder::limit(args, &mut job);
         let prompt: usize = job.prompts.iter().map(|prompt| prompt.tokens.len()).sum();
-        let caches = Caches::of(&job, args);
+        let caches = CacheSources::of(&job, args);
         let generation = generation::start(&self.engine, &job, caches).await?;
         let mut headers = HeaderMap::new();
         headers.extend(adapter.map(|name| (ADAPTER, name)));

@@ -18,11 +18,15 @@ use tokio::{
     time::Instant,
 };
 
-use self::{encoder::Encoder, storage::Storage};
+use self::encoder::Encoder;
 use longboat_engine_model::{Allocation, Batch, BlockHash, KvCache, RequestBlocks, block_hashes};
 use longboat_serving::{Metrics, Refusal, kv_events::Publisher};
 
-use crate::{args::Args, caches::Caches, media::Side};
+use crate::{
+    args::Args,
+    caches::{CacheSources, Caches},
+    media::Side,
+};
 
 /// The simulated engine. There is one per process.
 pub(crate) struct Engine {
@@ -97,20 +101,19 @@ impl Engine {
         self: &Arc<Self>,
         prompt: &[u32],
         generated: usize,
-        caches: Caches<'_>,
+        caches: Caches,
     ) -> Result<RunningRequest, Refusal> {
         let arrived = Instant::now();
         // Joined before the first `await`, so that requests that arrive together count each other, and the queue keeps its
         // limit.
         let waiting = self.join_queue()?;
         let hashes = self.hashes(prompt);
-        let stored = self.stored(&hashes, caches.storage).await;
         // The semaphore is never closed.
         let slot = self.slots.clone().acquire_owned().await.map_err(|_| queue_full())?;
         let held = loop {
             // The future is created before the check, so that a release in between is not missed.
             let released = self.released.notified();
-            if let Some(held) = self.take(&hashes, prompt, generated, stored) {
+            if let Some(held) = self.take(&hashes, prompt, generated, caches.stored.unwrap_or(0)) {
                 break held;
             }
             released.await;
@@ -124,7 +127,7 @@ impl Engine {
         let missing = prompt.len() - held.own_tokens;
         if caches.has_come {
             self.metrics.external(missing, missing);
-        } else if caches.storage.is_some() {
+        } else if caches.stored.is_some() {
             self.metrics.external(missing, held.stored_tokens);
         }
         Ok(RunningRequest {
@@ -168,19 +171,25 @@ impl Engine {
         block_hashes(&bytes, self.args.parameters.block_size)
     }
 
-    /// Returns the number of leading blocks of a prompt that are in a shared storage.
-    async fn stored(&self, hashes: &Arc<[BlockHash]>, storage: Option<&Storage>) -> usize {
-        match storage {
-            Some(storage) => storage.prefix(Arc::clone(hashes)).await,
-            None => 0,
-        }
+    /// Waits until a request ends.
+    pub(crate) async fn released(&self) {
+        self.released.notified().await;
     }
 
-    /// Returns the part of a prompt, 0 to 1, that is cached here or in this storage.
+    /// Returns what other caches have of a prompt.
+    pub(crate) async fn found(&self, prompt: &[u32], sources: CacheSources<'_>) -> Caches {
+        let CacheSources { has_come, storage } = sources;
+        let stored = match storage {
+            Some(storage) => Some(storage.prefix(self.hashes(prompt)).await),
+            None => None,
+        };
+        Caches { has_come, stored }
+    }
+
+    /// Returns the part of a prompt, 0 to 1, that is cached here or in a storage.
     #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
-    pub(crate) async fn cached_part(&self, prompt: &[u32], storage: Option<&Storage>) -> f64 {
-        let hashes = self.hashes(prompt);
-        let blocks = self.stored(&hashes, storage).await.max(self.cache.lock().prefix(&hashes));
+    pub(crate) fn cached_part(&self, prompt: &[u32], caches: Caches) -> f64 {
+        let blocks = caches.stored.unwrap_or(0).max(self.cache.lock().prefix(&self.hashes(prompt)));
         (blocks * self.args.parameters.block_size) as f64 / prompt.len().max(1) as f64
     }
 

@@ -59,6 +59,23 @@ async fn completions_take_lists_stops_limits_and_echo() {
 }
 
 #[tokio::test]
+async fn prompts_of_a_list_that_the_engine_has_no_room_for_wait_for_the_others() {
+    for limit in [["--max-num-seqs", "2"], ["--kv-cache-size", "3"]] {
+        let server = Server::start(&[&["--mode", "echo", "--block-size", "4"], &limit[..]].concat()).await;
+        let prompts = ["a b c d e", "f g h i j", "k l m n o", "p q r s t", "u v w x y"];
+        let body = json!({"prompt": prompts, "max_tokens": 3});
+        let asked = server.post("/v1/completions", &body);
+        let (status, answer) = tokio::time::timeout(Duration::from_mins(1), asked).await.unwrap();
+        assert_eq!(status, 200, "{answer}");
+        let choices = answer["choices"].as_array().unwrap();
+        let texts: Vec<_> = choices.iter().map(|choice| choice["text"].as_str().unwrap()).collect();
+        assert_eq!(texts, ["a b c", "f g h", "k l m", "p q r", "u v w"]);
+        assert_eq!(answer["usage"]["completion_tokens"], 15);
+        assert!(server.metric("vllm:num_requests_running").await.abs() < f64::EPSILON);
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_leaves_stops_the_work() {
     let server = Server::start(&["--inter-token-latency", "20ms"]).await;
     let mut request = chat("x");
