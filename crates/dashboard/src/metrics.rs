@@ -1,5 +1,7 @@
 //! Parses the metrics of a model server that the page shows. Pure functions.
 
+use std::collections::HashMap;
+
 use longboat_api::series::Series;
 use serde::Serialize;
 
@@ -96,33 +98,27 @@ pub(crate) fn read(page: &str) -> Sample {
 /// Parses the metrics page of a picker. A picker may serve a series under a present and an earlier name; both have the same
 /// values.
 pub(crate) fn read_picker(page: &str) -> PickerSample {
-    let (mut present, mut earlier) = (PickerSample::default(), PickerSample::default());
-    for line in page.lines() {
-        let Some((name, Series { value, .. })) = Series::of_line(line) else { continue };
-        let place = match name {
-            "llm_d_epp_request_total" => &mut present.requests,
-            "llm_d_epp_request_error_total" => &mut present.errors,
-            "llm_d_epp_request_running" => &mut present.running,
-            "llm_d_epp_flow_control_queue_size" => &mut present.waiting,
-            "llm_d_epp_scheduler_e2e_duration_seconds_sum" => &mut present.pick_seconds,
-            "llm_d_epp_scheduler_e2e_duration_seconds_count" => &mut present.picks,
-            "inference_objective_request_total" => &mut earlier.requests,
-            "inference_objective_request_error_total" => &mut earlier.errors,
-            "inference_objective_running_requests" => &mut earlier.running,
-            "inference_extension_flow_control_queue_size" => &mut earlier.waiting,
-            "inference_extension_scheduler_e2e_duration_seconds_sum" => &mut earlier.pick_seconds,
-            "inference_extension_scheduler_e2e_duration_seconds_count" => &mut earlier.picks,
-            _ => continue,
-        };
-        *place += value;
+    let mut sums: HashMap<&str, f64> = HashMap::new();
+    for (name, series) in page.lines().filter_map(Series::of_line) {
+        *sums.entry(name).or_default() += series.value;
     }
+    let of = |present, earlier| {
+        let sum = |name| sums.get(name).copied().unwrap_or_default();
+        sum(present).max(sum(earlier))
+    };
     PickerSample {
-        requests: present.requests.max(earlier.requests),
-        errors: present.errors.max(earlier.errors),
-        running: present.running.max(earlier.running),
-        waiting: present.waiting.max(earlier.waiting),
-        pick_seconds: present.pick_seconds.max(earlier.pick_seconds),
-        picks: present.picks.max(earlier.picks),
+        requests: of("llm_d_epp_request_total", "inference_objective_request_total"),
+        errors: of("llm_d_epp_request_error_total", "inference_objective_request_error_total"),
+        running: of("llm_d_epp_request_running", "inference_objective_running_requests"),
+        waiting: of("llm_d_epp_flow_control_queue_size", "inference_extension_flow_control_queue_size"),
+        pick_seconds: of(
+            "llm_d_epp_scheduler_e2e_duration_seconds_sum",
+            "inference_extension_scheduler_e2e_duration_seconds_sum",
+        ),
+        picks: of(
+            "llm_d_epp_scheduler_e2e_duration_seconds_count",
+            "inference_extension_scheduler_e2e_duration_seconds_count",
+        ),
     }
 }
 
