@@ -303,6 +303,29 @@ fn schema() -> impl Strategy<Value = Value> {
 }
 
 #[test]
+fn a_pattern_that_does_not_compile_is_refused_whatever_letters_it_has() {
+    for (pattern, part) in [
+        ("é|*", "missing argument to repetition operator: `*`"),
+        ("a|+?", "missing argument to repetition operator: `+`"),
+        (r"\(?é(?=a)", "invalid or unsupported Perl syntax: `(?=`"),
+    ] {
+        let schema = json!({"type": "object", "properties": {"x": {"type": "string", "pattern": pattern}}});
+        let crd = json!({
+            "metadata": {"name": "as.b.c"}, "status": {"storedVersions": ["v1"]},
+            "spec": {
+                "group": "b.c", "scope": "Cluster",
+                "names": {"plural": "as", "singular": "a", "kind": "A", "listKind": "AList"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+            },
+        });
+        let found = causes_of(&crd, "", |crd| validate_crd(crd, None));
+        let why = format!("must be a valid regular expression, but isn't: error parsing regexp: {part}");
+        let field = "spec.validation.openAPIV3Schema.properties[x].pattern";
+        assert_eq!(found, [Cause::invalid(field, &json!(pattern), why)]);
+    }
+}
+
+#[test]
 fn defaults_stop_when_the_object_is_too_large_to_be_stored() {
     let long = "x".repeat(50_000);
     let item = json!({"type": "object", "default": {"y": long}, "properties": {

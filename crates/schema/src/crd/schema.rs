@@ -319,9 +319,11 @@ fn regex_error(pattern: &str, error: &regex::Error) -> String {
     } else if text.contains("unopened group") {
         ("unexpected )", pattern)
     } else if text.contains("repetition operator missing expression") {
-        ("missing argument to repetition operator", &pattern[..1])
+        let operator = pattern.split(['(', '|']).find(|part| part.starts_with(['*', '+', '?', '{']));
+        ("missing argument to repetition operator", operator.map_or(pattern, |part| &part[..1]))
     } else if text.contains("look-around") {
-        ("invalid or unsupported Perl syntax", pattern.find("(?").map_or(pattern, |at| &pattern[at..at + 3]))
+        let look_around = ["(?=", "(?!", "(?<"].into_iter().find(|start| pattern.contains(start));
+        ("invalid or unsupported Perl syntax", look_around.unwrap_or(pattern))
     } else {
         let last = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
         return format!("error parsing regexp: {last}: `{pattern}`");
