@@ -3,27 +3,23 @@
 use longboat_key::names::{self, NameRule};
 use serde_json::{Map, Value};
 
-use super::{
-    path::join,
-    structural::{Additional, Node},
-    validate::type_of,
-};
+use super::{path::join, structural::Node, validate::type_of};
 use crate::Cause;
 
-/// The fields of ObjectMeta with their JSON types.
+/// The fields of ObjectMeta with their Go types.
 const FIELDS: [(&str, &str); 15] = [
-    ("annotations", "map"),
+    ("annotations", "map[string]string"),
     ("creationTimestamp", "string"),
-    ("deletionGracePeriodSeconds", "integer"),
+    ("deletionGracePeriodSeconds", "int64"),
     ("deletionTimestamp", "string"),
-    ("finalizers", "list"),
+    ("finalizers", "[]string"),
     ("generateName", "string"),
-    ("generation", "integer"),
-    ("labels", "map"),
-    ("managedFields", "array"),
+    ("generation", "int64"),
+    ("labels", "map[string]string"),
+    ("managedFields", "[]v1.ManagedFieldsEntry"),
     ("name", "string"),
     ("namespace", "string"),
-    ("ownerReferences", "array"),
+    ("ownerReferences", "[]v1.OwnerReference"),
     ("resourceVersion", "string"),
     ("selfLink", "string"),
     ("uid", "string"),
@@ -70,45 +66,30 @@ pub(crate) fn mistyped_metadata(metadata: &Value) -> Option<String> {
             format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", go_type(metadata))
         });
     };
-    let text = |field: &str, value: &Value, expected: &str| {
-        format!(
-            "json: cannot unmarshal {} into Go struct field ObjectMeta.{field} of type {expected}",
-            go_type(value)
-        )
-    };
-    for (field, kind) in FIELDS {
-        let Some(value) = map.get(field).filter(|value| !value.is_null()) else { continue };
-        match kind {
-            "string" if !value.is_string() => return Some(text(field, value, "string")),
-            "integer" if !value.is_i64() && !value.is_u64() => return Some(text(field, value, "int64")),
-            "map" => match value {
-                Value::Object(entries) => {
-                    if let Some(wrong) = entries.values().find(|v| !v.is_string() && !v.is_null()) {
-                        return Some(text(field, wrong, "string"));
-                    }
-                }
-                other => return Some(text(field, other, "map[string]string")),
-            },
-            "list" => match value {
-                Value::Array(items) => {
-                    if let Some(wrong) = items.iter().find(|v| !v.is_string() && !v.is_null()) {
-                        return Some(text(field, wrong, "string"));
-                    }
-                }
-                other => return Some(text(field, other, "[]string")),
-            },
-            "array" => match value {
-                Value::Array(items) => {
-                    if let Some(wrong) = items.iter().find(|v| !v.is_object() && !v.is_null()) {
-                        return Some(text(field, wrong, "v1.OwnerReference"));
-                    }
-                }
-                other => return Some(text(field, other, "[]v1.OwnerReference")),
-            },
-            _ => {}
+    FIELDS.into_iter().find_map(|(field, expected)| {
+        let (wrong, expected) = misfit(map.get(field)?, expected)?;
+        let got = go_type(wrong);
+        Some(format!(
+            "json: cannot unmarshal {got} into Go struct field ObjectMeta.{field} of type {expected}"
+        ))
+    })
+}
+
+/// Returns the value, or the value in it, that Go cannot decode, with the type that it should have.
+fn misfit<'v>(value: &'v Value, expected: &'static str) -> Option<(&'v Value, &'static str)> {
+    match (expected, value) {
+        (_, Value::Null)
+        | ("string", Value::String(_))
+        | ("v1.OwnerReference" | "v1.ManagedFieldsEntry", Value::Object(_)) => None,
+        ("int64", Value::Number(number)) if !number.is_f64() => None,
+        ("map[string]string", Value::Object(entries)) => {
+            entries.values().find_map(|entry| misfit(entry, "string"))
         }
+        (list, Value::Array(items)) if list.starts_with("[]") => {
+            items.iter().find_map(|item| misfit(item, &list[2..]))
+        }
+        _ => Some((value, expected)),
     }
-    None
 }
 
 /// Brings the metadata of an object and of what is embedded in it into the form in which the reference's types write it;
@@ -230,11 +211,7 @@ pub(crate) fn check(value: &Value, schema: &Node, path: &str, causes: &mut Vec<C
                 resource(map, path, causes);
             }
             for (name, value) in map {
-                let child = match (schema.properties.get(name.as_str()), &schema.additional) {
-                    (Some(child), _) => child,
-                    (None, Additional::Schema(child)) => child,
-                    (None, Additional::No | Additional::Any) => continue,
-                };
+                let Some(child) = schema.field(name) else { continue };
                 check(value, child, &join(path, name), causes);
             }
         }

@@ -186,15 +186,15 @@ impl StructuralSchema {
     /// Like [`Self::validate`], and also returns the tolerated failures.
     pub fn judge(&self, new: &Value, old: Option<&Value>) -> Verdict {
         let node = self.root();
-        let mut causes = validate::check(new, old, node, "");
+        let mut causes = validate::check(new, old, node);
         embedded::check(new, node, "", &mut causes);
         let clean_before = old.is_none_or(|old| {
             let mut before = Vec::new();
-            lists::check(old, node, "", &mut before);
+            lists::check(old, node, &mut before);
             before.is_empty()
         });
         if clean_before {
-            lists::check(new, node, "", &mut causes);
+            lists::check(new, node, &mut causes);
         }
         if !node.below.rules {
             return Verdict { of_schema: causes.len(), causes, warnings: Vec::new() };

@@ -14,8 +14,8 @@ use super::{
 use crate::Cause;
 
 /// Appends a cause for each item that repeats an earlier one.
-pub(crate) fn check(value: &Value, schema: &Node, path: &str, causes: &mut Vec<Cause>) {
-    walk(value, schema, &mut Path::at(path), causes);
+pub(crate) fn check(value: &Value, schema: &Node, causes: &mut Vec<Cause>) {
+    walk(value, schema, &mut Path::default(), causes);
 }
 
 fn walk(value: &Value, schema: &Node, path: &mut Path, causes: &mut Vec<Cause>) {
@@ -123,7 +123,7 @@ mod tests {
             },
         }});
         let mut causes = Vec::new();
-        check(value, &Node::compile(&schema.to_string()), "", &mut causes);
+        check(value, &Node::compile(&schema.to_string()), &mut causes);
         causes.into_iter().map(|cause| (cause.field, cause.message)).collect()
     }
 

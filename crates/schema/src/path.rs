@@ -14,11 +14,6 @@ pub(crate) fn join(path: &str, name: &str) -> String {
 // === impl Path ===
 
 impl Path {
-    /// A path to start from.
-    pub(super) fn at(path: &str) -> Self {
-        Self(path.to_owned())
-    }
-
     /// Visits the member `name`.
     pub(super) fn member<R>(&mut self, name: &str, visit: impl FnOnce(&mut Self) -> R) -> R {
         let end = self.0.len();

@@ -34,24 +34,17 @@ fn node(value: &mut Value, schema: &Node, root: bool, path: &mut Path, dropped: 
             if rooted && ROOT_FIELDS.contains(&name.as_str()) {
                 return true;
             }
-            path.member(name, |path| match (schema.properties.get(name), &schema.additional) {
-                (Some(child), _) => {
+            path.member(name, |path| {
+                if let Some(child) = schema.field(name) {
                     node(value, child, false, path, dropped);
-                    true
-                }
-                (None, Additional::Schema(child)) => {
-                    node(value, child, false, path, dropped);
-                    true
-                }
-                (None, _) if schema.preserve => true,
-                (None, Additional::Any) => {
+                } else if !schema.preserve {
+                    if !matches!(schema.additional, Additional::Any) {
+                        dropped.push(path.to_string());
+                        return false;
+                    }
                     unknown(value, path, dropped);
-                    true
                 }
-                (None, Additional::No) => {
-                    dropped.push(path.to_string());
-                    false
-                }
+                true
             })
         }),
         Value::Array(items) => {

@@ -9,7 +9,7 @@ use regex::Regex;
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    cel::{rule::Rule, rules::Rules},
+    cel::{identifier::identifiers, rule::Rule, rules::Rules},
     formats, patterns,
     properties::Properties,
 };
@@ -27,19 +27,23 @@ pub struct Node {
     pub(crate) nullable: bool,
     pub(crate) int_or_string: bool,
     /// `x-kubernetes-preserve-unknown-fields`
-    pub(crate) preserve: bool,
+    pub preserve: bool,
     /// `x-kubernetes-embedded-resource`
-    pub(crate) embedded: bool,
-    /// `x-kubernetes-map-type` is `atomic`.
-    atomic_map: bool,
-    /// A `format` other than `byte`.
-    formatted: bool,
-    pub(crate) list: ListType,
+    pub embedded: bool,
+    /// Whether `x-kubernetes-map-type` is `atomic`.
+    pub atomic_map: bool,
+    /// Whether there is a `format` other than `byte`.
+    pub formatted: bool,
+    /// `x-kubernetes-list-type` with its keys.
+    pub list: ListType,
     pub(crate) properties: Properties<Self>,
-    pub(crate) additional: Additional,
-    pub(crate) items: Option<Arc<Self>>,
+    /// Which entries a map may have beside the properties.
+    pub additional: Additional,
+    /// The schema of a list's items.
+    pub items: Option<Arc<Self>>,
     pub(crate) required: Vec<Box<str>>,
-    pub(crate) default: Option<Value>,
+    /// The default value.
+    pub default: Option<Value>,
     pub(crate) bounds: Option<Box<Bounds>>,
     pub(crate) logic: Option<Box<Logic>>,
     pub(crate) rules: Rules,
@@ -246,6 +250,12 @@ impl Node {
         })
     }
 
+    /// The schema of the property that an expression calls `name`.
+    pub(crate) fn property_in_cel(&self, name: &str) -> Option<&Self> {
+        let mut properties = self.properties.iter();
+        properties.find(|(known, _)| identifiers(known).any(|known| known == name)).map(|(_, child)| child)
+    }
+
     /// The name of the type: `object`, `string`, …; empty for an int-or-string, and for a schema without a type.
     pub fn type_name(&self) -> &str {
         match self.types.as_slice() {
@@ -262,46 +272,6 @@ impl Node {
     /// The names of the properties, short ones first.
     pub fn property_names(&self) -> impl Iterator<Item = &str> {
         self.properties.iter().map(|(name, _)| name)
-    }
-
-    /// The schema of a list's items.
-    pub fn items(&self) -> Option<&Self> {
-        self.items.as_deref()
-    }
-
-    /// Which entries a map may have beside the properties.
-    pub fn additional(&self) -> &Additional {
-        &self.additional
-    }
-
-    /// `x-kubernetes-list-type` with its keys.
-    pub fn list_type(&self) -> &ListType {
-        &self.list
-    }
-
-    /// The default value.
-    pub fn default_value(&self) -> Option<&Value> {
-        self.default.as_ref()
-    }
-
-    /// Whether `x-kubernetes-map-type` is `atomic`.
-    pub fn is_atomic_map(&self) -> bool {
-        self.atomic_map
-    }
-
-    /// Whether the schema has a `format` other than `byte`.
-    pub fn has_format(&self) -> bool {
-        self.formatted
-    }
-
-    /// Whether fields that the schema lacks are kept.
-    pub fn preserves_unknown_fields(&self) -> bool {
-        self.preserve
-    }
-
-    /// Whether the value is a whole object of Kubernetes, with metadata of its own.
-    pub fn is_embedded_resource(&self) -> bool {
-        self.embedded
     }
 }
 

@@ -303,6 +303,25 @@ fn schema() -> impl Strategy<Value = Value> {
 }
 
 #[test]
+fn metadata_that_go_cannot_decode_is_refused_with_the_type_of_the_field() {
+    let schema = StructuralSchema::default();
+    let wrong = [
+        (json!({"generation": 1.5}), "number", "generation", "int64"),
+        (json!({"labels": {"a": null, "b": 1}}), "number", "labels", "string"),
+        (json!({"annotations": []}), "array", "annotations", "map[string]string"),
+        (json!({"finalizers": [null, {}]}), "object", "finalizers", "string"),
+        (json!({"ownerReferences": {}}), "object", "ownerReferences", "[]v1.OwnerReference"),
+        (json!({"managedFields": ["x"]}), "string", "managedFields", "v1.ManagedFieldsEntry"),
+    ];
+    for (metadata, got, field, expected) in wrong {
+        let why = format!(
+            "json: cannot unmarshal {got} into Go struct field ObjectMeta.{field} of type {expected}"
+        );
+        assert_eq!(schema.coerce_metadata(&mut json!({"metadata": metadata})), Some(why));
+    }
+}
+
+#[test]
 fn a_pattern_that_does_not_compile_is_refused_whatever_letters_it_has() {
     for (pattern, part) in [
         ("é|*", "missing argument to repetition operator: `*`"),

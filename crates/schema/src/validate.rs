@@ -6,7 +6,7 @@ use super::{
     formats,
     lists::StoredItems,
     path::{Path, join},
-    structural::{Additional, Bounds, Logic, Node},
+    structural::{Bounds, Logic, Node},
 };
 use crate::Cause;
 
@@ -18,11 +18,11 @@ struct ValidationOutcome {
     checks: u32,
 }
 
-/// Returns all errors of `value` at `path`. With `old`, the corresponding stored value, unchanged parts are not validated
+/// Returns all errors of `value`. With `old`, the corresponding stored value, unchanged parts are not validated
 /// again (ratcheting).
-pub(crate) fn check(value: &Value, old: Option<&Value>, schema: &Node, path: &str) -> Vec<Cause> {
+pub(crate) fn check(value: &Value, old: Option<&Value>, schema: &Node) -> Vec<Cause> {
     let mut found = ValidationOutcome::default();
-    found.node(value, old, schema, &mut Path::at(path));
+    found.node(value, old, schema, &mut Path::default());
     found.causes
 }
 
@@ -249,11 +249,7 @@ impl ValidationOutcome {
             }
         }
         for (name, value) in map {
-            let child = match (schema.properties.get(name.as_str()), &schema.additional) {
-                (Some(child), _) => child,
-                (None, Additional::Schema(child)) => child,
-                (None, Additional::No | Additional::Any) => continue,
-            };
+            let Some(child) = schema.field(name) else { continue };
             path.member(name, |path| self.node(value, old.and_then(|o| o.get(name)), child, path));
         }
         for name in &schema.required {

@@ -400,7 +400,7 @@ fn has_name(resource: &Resource, path: &str) -> bool {
     let at = path.split('.').try_fold(definition.schema.root(), |schema, part| {
         let (name, indexes) =
             part.split_once('[').map_or((part, 0), |(name, rest)| (name, 1 + rest.matches('[').count()));
-        (0..indexes).try_fold(schema.property(name)?, |schema, _| schema.items())
+        (0..indexes).try_fold(schema.property(name)?, |schema, _| schema.items.as_deref())
     });
     at.is_some_and(|schema| schema.property("name").is_some())
 }

@@ -2,45 +2,30 @@
 
 use longboat_types::{ListKind, Shape, TypeDef, type_def};
 
-use super::{Atom, FieldDeclaration, List, Map, Node, Relation, Scalar};
-
-pub(super) fn type_atom<'a>(def: &'static TypeDef) -> Atom<'a> {
-    Atom { scalar: None, list: None, map: Some(Map { atomic: def.atomic, place: Node::Type(def) }) }
-}
+use super::{Atom, FieldDeclaration, Node, Relation, Scalar};
 
 pub(super) fn shape_atom<'a>(shape: &'static Shape) -> Atom<'a> {
-    let scalar = |scalar| Atom { scalar: Some(scalar), list: None, map: None };
     match shape {
-        Shape::String | Shape::Bytes | Shape::Url => scalar(Scalar::String),
-        Shape::Int32 | Shape::Int64 | Shape::Float => scalar(Scalar::Numeric),
-        Shape::Boolean => scalar(Scalar::Boolean),
-        Shape::Quantity | Shape::Time | Shape::MicroTime => scalar(Scalar::Any),
+        Shape::String | Shape::Bytes | Shape::Url => Atom::scalar(Scalar::String),
+        Shape::Int32 | Shape::Int64 | Shape::Float => Atom::scalar(Scalar::Numeric),
+        Shape::Boolean => Atom::scalar(Scalar::Boolean),
+        Shape::Quantity | Shape::Time | Shape::MicroTime => Atom::scalar(Scalar::Any),
         // the reference's schema says nothing of its type
         Shape::IntOrString | Shape::Raw => Node::Untyped.atom(),
         Shape::Json | Shape::FieldSet | Shape::Schema => Node::Deduced.atom(),
         Shape::Message { name, atomic } => match type_def(name) {
-            Some(def) => Atom {
-                scalar: None,
-                list: None,
-                map: Some(Map { atomic: def.atomic || *atomic, place: Node::Type(def) }),
-            },
+            Some(def) => Atom::map(def.atomic || *atomic, Node::Type(def)),
             None => Node::Deduced.atom(),
         },
-        Shape::List { element, kind } => Atom {
-            scalar: None,
-            list: Some(List {
-                element: Node::Shape(element),
-                relation: match kind {
-                    ListKind::Atomic => Relation::Atomic,
-                    ListKind::Set => Relation::Set,
-                    ListKind::Map(keys) => Relation::Keys(keys.clone()),
-                },
-            }),
-            map: None,
-        },
-        Shape::Map { atomic, .. } => {
-            Atom { scalar: None, list: None, map: Some(Map { atomic: *atomic, place: Node::Shape(shape) }) }
+        Shape::List { element, kind } => {
+            let relation = match kind {
+                ListKind::Atomic => Relation::Atomic,
+                ListKind::Set => Relation::Set,
+                ListKind::Map(keys) => Relation::Keys(keys.clone()),
+            };
+            Atom::list(Node::Shape(element), relation)
         }
+        Shape::Map { atomic, .. } => Atom::map(*atomic, Node::Shape(shape)),
     }
 }
 

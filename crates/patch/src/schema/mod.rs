@@ -33,7 +33,7 @@ pub enum Node<'a> {
 }
 
 /// The forms that a value may have at a place.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Atom<'a> {
     /// A scalar of this type.
     pub scalar: Option<Scalar>,
@@ -97,15 +97,27 @@ impl<'a> Node<'a> {
     /// The forms that a value may have at this place.
     pub(crate) fn atom(self) -> Atom<'a> {
         match self {
-            Self::Type(def) => builtin::type_atom(def),
+            Self::Type(def) => Atom::map(def.atomic, self),
             Self::Shape(shape) => builtin::shape_atom(shape),
-            Self::CustomRoot { .. } => {
-                Atom { scalar: None, list: None, map: Some(Map { atomic: false, place: self }) }
-            }
+            Self::CustomRoot { .. } => Atom::map(false, self),
             Self::Custom { schema, keeps_unknown } => structural::atom(schema, keeps_unknown),
             Self::Deduced => any(self, false),
             Self::Untyped => any(self, true),
         }
+    }
+}
+
+impl<'a> Atom<'a> {
+    fn map(atomic: bool, place: Node<'a>) -> Self {
+        Self { map: Some(Map { atomic, place }), ..Self::default() }
+    }
+
+    fn scalar(scalar: Scalar) -> Self {
+        Self { scalar: Some(scalar), ..Self::default() }
+    }
+
+    fn list(element: Node<'a>, relation: Relation<'a>) -> Self {
+        Self { list: Some(List { element, relation }), ..Self::default() }
     }
 }
 

@@ -6,28 +6,26 @@ use longboat_types::type_def;
 use super::{Atom, FieldDeclaration, List, Map, Node, Relation, Scalar};
 
 pub(super) fn atom(schema: &Structural, keeps_unknown: bool) -> Atom<'_> {
-    let keeps_unknown = keeps_unknown || schema.preserves_unknown_fields();
-    let map = || Map { atomic: schema.is_atomic_map(), place: Node::Custom { schema, keeps_unknown } };
-    let scalar = |scalar| Atom { scalar: Some(scalar), list: None, map: None };
+    let keeps_unknown = keeps_unknown || schema.preserve;
+    let map = Map { atomic: schema.atomic_map, place: Node::Custom { schema, keeps_unknown } };
     match schema.type_name() {
-        "object" => Atom { scalar: None, list: None, map: Some(map()) },
-        "array" => Atom { scalar: None, list: Some(list(schema, keeps_unknown)), map: None },
-        "integer" | "number" => scalar(Scalar::Numeric),
-        "boolean" => scalar(Scalar::Boolean),
-        "string" if schema.has_format() => scalar(Scalar::Any),
-        "string" => scalar(Scalar::String),
-        "" => Atom { scalar: Some(Scalar::Any), list: Some(list(schema, keeps_unknown)), map: Some(map()) },
-        _ => scalar(Scalar::Any),
+        "object" => Atom { map: Some(map), ..Atom::default() },
+        "array" => Atom { list: Some(list(schema, keeps_unknown)), ..Atom::default() },
+        "integer" | "number" => Atom::scalar(Scalar::Numeric),
+        "boolean" => Atom::scalar(Scalar::Boolean),
+        "string" if !schema.formatted => Atom::scalar(Scalar::String),
+        "" => Atom { scalar: Some(Scalar::Any), list: Some(list(schema, keeps_unknown)), map: Some(map) },
+        _ => Atom::scalar(Scalar::Any),
     }
 }
 
 fn list(schema: &Structural, keeps_unknown: bool) -> List<'_> {
-    let relation = match schema.list_type() {
+    let relation = match &schema.list {
         ListType::Atomic => Relation::Atomic,
         ListType::Set => Relation::Set,
         ListType::Map(keys) => Relation::Keys(keys.iter().map(|key| &**key).collect()),
     };
-    let element = match schema.items() {
+    let element = match schema.items.as_deref() {
         Some(schema) => Node::Custom { schema, keeps_unknown },
         None => Node::Untyped,
     };
@@ -38,7 +36,7 @@ fn list(schema: &Structural, keeps_unknown: bool) -> List<'_> {
 pub(super) fn root_field<'a>(schema: &'a Structural, name: &str) -> Option<FieldDeclaration<'a>> {
     match name {
         "metadata" | "apiVersion" | "kind" => object_field(name),
-        _ => field(schema, schema.preserves_unknown_fields(), name),
+        _ => field(schema, schema.preserve, name),
     }
 }
 
@@ -47,18 +45,18 @@ pub(super) fn field<'a>(
     keeps_unknown: bool,
     name: &str,
 ) -> Option<FieldDeclaration<'a>> {
-    if schema.is_embedded_resource()
+    if schema.embedded
         && let "metadata" | "apiVersion" | "kind" = name
     {
         return object_field(name);
     }
     let schema = schema.property(name)?;
-    Some(FieldDeclaration { node: Node::Custom { schema, keeps_unknown }, default: schema.default_value() })
+    Some(FieldDeclaration { node: Node::Custom { schema, keeps_unknown }, default: schema.default.as_ref() })
 }
 
 pub(super) fn entries(schema: &Structural, keeps_unknown: bool) -> Option<Node<'_>> {
-    let keeps_unknown = keeps_unknown || schema.preserves_unknown_fields();
-    match schema.additional() {
+    let keeps_unknown = keeps_unknown || schema.preserve;
+    match &schema.additional {
         Additional::No => (keeps_unknown || !has_fields(schema)).then_some(Node::Deduced),
         Additional::Any => Some(Node::Deduced),
         Additional::Schema(schema) => Some(Node::Custom { schema, keeps_unknown }),
@@ -66,7 +64,7 @@ pub(super) fn entries(schema: &Structural, keeps_unknown: bool) -> Option<Node<'
 }
 
 pub(super) fn has_fields(schema: &Structural) -> bool {
-    schema.is_embedded_resource() || schema.property_names().next().is_some()
+    schema.embedded || schema.property_names().next().is_some()
 }
 
 /// A field that every object has.

@@ -2,7 +2,7 @@
 
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 
-use super::{identifier::identifiers, program::Program, types};
+use super::{program::Program, types};
 use crate::{
     StructuralSchema,
     structural::{Additional, Node},
@@ -25,19 +25,13 @@ pub struct Variable<'a> {
 ///
 /// The compile error, in the words of the reference.
 pub fn check_condition(source: &str, variable: &Variable<'_>) -> Result<(), String> {
-    let root = variable.schema.root();
-    Program::compile(source)
-        .and_then(|program| {
-            types::check_variable(&program, source, variable.name, root)?;
-            Ok(program)
-        })
-        .map_err(|why| format!("compilation failed: {why}"))
-        .and_then(|program| match variable.type_of(&program.expression) {
-            Some(name) if name != BOOL => {
-                Err(format!("must evaluate to bool or the unknown type, not {name}"))
-            }
-            _ => Ok(()),
-        })
+    let failed = |why| format!("compilation failed: {why}");
+    let program = Program::compile(source).map_err(failed)?;
+    types::check_variable(&program, source, variable.name, variable.schema.root()).map_err(failed)?;
+    match variable.type_of(&program.expression) {
+        Some(name) if name != BOOL => Err(format!("must evaluate to bool or the unknown type, not {name}")),
+        _ => Ok(()),
+    }
 }
 
 const BOOL: &str = "bool";
@@ -71,12 +65,7 @@ impl<'a> Variable<'a> {
             Expr::Ident(name) if name == self.name => Some(self.type_name.to_owned()),
             Expr::Call(call) => match call.func_name.as_str() {
                 "size" => Some("int".to_owned()),
-                operators::ADD
-                | operators::SUBSTRACT
-                | operators::MULTIPLY
-                | operators::DIVIDE
-                | operators::MODULO
-                | operators::NEGATE => {
+                name if types::is_arithmetic(name) => {
                     Some(self.common(call.args.iter())).filter(|name| name != DYN && name != ANY)
                 }
                 _ => of_node(self.node_of(expression)?),
@@ -99,11 +88,7 @@ impl<'a> Variable<'a> {
             Expr::Ident(name) => (name == self.name).then(|| self.schema.root()),
             Expr::Select(select) => {
                 let operand = self.node_of(&select.operand)?;
-                let declared = operand
-                    .properties
-                    .iter()
-                    .find(|(name, _)| identifiers(name).any(|name| name == select.field));
-                declared.map(|(_, child)| child).or_else(|| entry(operand))
+                operand.property_in_cel(&select.field).or_else(|| entry(operand))
             }
             Expr::Call(call) if call.func_name == operators::INDEX => {
                 entry(self.node_of(call.args.first()?)?)

@@ -21,7 +21,7 @@ fn escaped(name: &str) -> Cow<'_, str> {
 
 /// The CEL identifiers for a field. Since Kubernetes 1.31, an expression may also name a field as it is called if that is a reserved
 /// word, because `namespace` is one.
-pub(super) fn identifiers(name: &str) -> impl Iterator<Item = Cow<'_, str>> {
+pub(crate) fn identifiers(name: &str) -> impl Iterator<Item = Cow<'_, str>> {
     [Some(escaped(name)), is_reserved(name).then_some(name.into())].into_iter().flatten()
 }
 

@@ -9,7 +9,7 @@ mod budget;
 pub(crate) mod condition;
 mod errors;
 mod functions;
-mod identifier;
+pub(crate) mod identifier;
 mod library;
 mod memo;
 mod optional;

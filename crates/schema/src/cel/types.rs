@@ -7,7 +7,6 @@ use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, operato
 
 use super::{
     errors::{at, undeclared},
-    identifier::identifiers,
     program::Program,
 };
 use crate::structural::{Additional, Node};
@@ -64,18 +63,15 @@ pub(crate) fn is_no_condition(program: &Program, schema: &Node) -> bool {
             .ok()
             .flatten()
             .is_some_and(|node| !node.preserve && !matches!(node.type_name(), "" | "boolean")),
-        Expr::Call(call) => matches!(
-            call.func_name.as_str(),
-            operators::ADD
-                | operators::SUBSTRACT
-                | operators::MULTIPLY
-                | operators::DIVIDE
-                | operators::MODULO
-                | operators::NEGATE
-                | "size"
-        ),
+        Expr::Call(call) => is_arithmetic(&call.func_name) || call.func_name == "size",
         _ => false,
     }
+}
+
+/// Whether a function computes a number from numbers.
+pub(super) fn is_arithmetic(function: &str) -> bool {
+    use operators::{ADD, DIVIDE, MODULO, MULTIPLY, NEGATE, SUBSTRACT};
+    [ADD, SUBSTRACT, MULTIPLY, DIVIDE, MODULO, NEGATE].contains(&function)
 }
 
 /// Checks an expression over one variable.
@@ -119,9 +115,7 @@ fn walk<'s>(
         },
         Expr::Select(select) => {
             let Some(schema) = walk(&select.operand, scope, source)? else { return Ok(None) };
-            let declared =
-                schema.properties.iter().find(|(name, _)| identifiers(name).any(|name| name == select.field));
-            if let Some((_, child)) = declared {
+            if let Some(child) = schema.property_in_cel(&select.field) {
                 return Ok(Some(child));
             }
             if let Additional::Schema(child) = &schema.additional {
@@ -152,17 +146,10 @@ fn walk<'s>(
             if let Some(on) = &call.target {
                 walk(on, scope, source)?;
             }
-            let mut first = None;
-            for (index, argument) in call.args.iter().enumerate() {
-                let schema = walk(argument, scope, source)?;
-                if index == 0 {
-                    first = schema;
-                }
-            }
-            Ok(match call.func_name.as_str() {
-                "_[_]" => first.and_then(|list| list.items.as_deref()),
-                _ => None,
-            })
+            let arguments: Vec<Option<&Node>> =
+                call.args.iter().map(|argument| walk(argument, scope, source)).collect::<Result<_, _>>()?;
+            let first = arguments.first().copied().flatten();
+            Ok(first.filter(|_| call.func_name == operators::INDEX).and_then(|list| list.items.as_deref()))
         }
         Expr::Comprehension(loop_) => {
             let range = walk(&loop_.iter_range, scope, source)?;
@@ -273,14 +260,7 @@ fn steps(expression: &IdedExpr, scope: &mut Vec<(String, Option<&Node>)>) -> u64
 fn range_of<'s>(expression: &IdedExpr, scope: &[(String, Option<&'s Node>)]) -> Option<&'s Node> {
     match &expression.expr {
         Expr::Ident(name) => scope.iter().rev().find(|(known, _)| known == name)?.1,
-        Expr::Select(select) => {
-            let schema = range_of(&select.operand, scope)?;
-            schema
-                .properties
-                .iter()
-                .find(|(name, _)| identifiers(name).any(|name| name == select.field))
-                .map(|(_, child)| child)
-        }
+        Expr::Select(select) => range_of(&select.operand, scope)?.property_in_cel(&select.field),
         _ => None,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     borrow::Cow,
-    sync::{Arc, OnceLock},
+    sync::{Arc, LazyLock},
 };
 
 use kube_cel::cel::Context;
@@ -31,14 +31,10 @@ pub(super) fn convert(library: &Context<'_>, value: &Value, schema: Option<&Node
         Value::String(_) => {
             let format = schema.bounds.as_ref().and_then(|b| b.format.as_deref());
             let function = match format {
-                Some("date-time" | "datetime") => {
-                    TIMESTAMP.get_or_init(|| Program::compile("timestamp(self)").ok())
-                }
-                Some("date") => {
-                    TIMESTAMP_OF_DATE.get_or_init(|| Program::compile("timestamp(self + 'T00:00:00Z')").ok())
-                }
-                Some("duration") => DURATION.get_or_init(|| Program::compile("duration(self)").ok()),
-                Some("byte") => BYTES.get_or_init(|| Program::compile("base64.decode(self)").ok()),
+                Some("date-time" | "datetime") => &TIMESTAMP,
+                Some("date") => &TIMESTAMP_OF_DATE,
+                Some("duration") => &DURATION,
+                Some("byte") => &BYTES,
                 _ => return plain(value),
             };
             let mut scope = library.new_inner_scope();
@@ -74,10 +70,13 @@ pub(super) fn convert(library: &Context<'_>, value: &Value, schema: Option<&Node
     }
 }
 
-static TIMESTAMP: OnceLock<Option<Program>> = OnceLock::new();
-static TIMESTAMP_OF_DATE: OnceLock<Option<Program>> = OnceLock::new();
-static DURATION: OnceLock<Option<Program>> = OnceLock::new();
-static BYTES: OnceLock<Option<Program>> = OnceLock::new();
+type Conversion = LazyLock<Option<Program>>;
+
+static TIMESTAMP: Conversion = LazyLock::new(|| Program::compile("timestamp(self)").ok());
+static TIMESTAMP_OF_DATE: Conversion =
+    LazyLock::new(|| Program::compile("timestamp(self + 'T00:00:00Z')").ok());
+static DURATION: Conversion = LazyLock::new(|| Program::compile("duration(self)").ok());
+static BYTES: Conversion = LazyLock::new(|| Program::compile("base64.decode(self)").ok());
 
 #[expect(clippy::cast_possible_truncation, reason = "the value is integral and in range")]
 fn whole(number: f64) -> Option<i64> {

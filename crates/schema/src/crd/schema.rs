@@ -190,8 +190,8 @@ fn check_default(schema: &Field<'_>, node: &Node) {
         field.invalid("must not have unknown fields");
         return;
     }
-    let mut found = validate::check(value, None, node, "");
-    lists::check(value, node, "", &mut found);
+    let mut found = validate::check(value, None, node);
+    lists::check(value, node, &mut found);
     for cause in &mut found {
         cause.field = match cause.field.as_str() {
             "" | "<nil>" => field.path.clone(),
