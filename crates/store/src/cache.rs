@@ -1,6 +1,6 @@
 //! Caches objects as watches and responses last reported them.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use longboat_key::{Key, Name, Namespace};
@@ -198,14 +198,13 @@ where
             return None;
         }
         let Content { objects, summaries, .. } = &mut *content;
-        let old = objects.stored(namespace, name);
-        if old.is_some_and(|old| !Version::of(metadata).is_newer(&old.version())) {
+        if objects.knows(metadata) {
             return None;
         }
-        let old = old.and_then(|old| match old {
-            StoredObject::Decoded(old) => Some(Arc::clone(old)),
-            StoredObject::Compressed(_) | StoredObject::Unreadable(_) => None,
-        });
+        let old = match objects.stored(namespace, name) {
+            Some(StoredObject::Decoded(old)) => Some(Arc::clone(old)),
+            _ => None,
+        };
         objects.store(metadata, self.to_store(object, text));
         let before = summary.as_ref().and_then(|now| summaries.insert(namespace, name, Arc::clone(now)));
         Some(Change { key: Key::new(namespace, name), old, new: Some(object), summaries: [before, summary] })
@@ -213,19 +212,14 @@ where
 
     /// Whether the cache has this version of an object, or a newer one.
     pub fn knows(&self, metadata: &ObjectMeta) -> bool {
-        let (namespace, name) = (Namespace::of(metadata), Name::of(metadata));
-        let content = self.content.read();
-        let known = content.objects.stored(namespace, name);
-        known.is_some_and(|known| !Version::of(metadata).is_newer(&known.version()))
+        self.content.read().objects.knows(metadata)
     }
 
     /// Records that an object exists and cannot be decoded. Its summary stays as it was. Returns false if the cache has this
     /// version or a newer one.
     pub fn set_unreadable(&self, metadata: &ObjectMeta, reason: String) -> bool {
         let mut content = self.content.write();
-        let (namespace, name) = (Namespace::of(metadata), Name::of(metadata));
-        let known = content.objects.stored(namespace, name);
-        if known.is_some_and(|known| !Version::of(metadata).is_newer(&known.version())) {
+        if content.objects.knows(metadata) {
             return false;
         }
         content.objects.store(metadata, StoredObject::unreadable(metadata, reason));
@@ -270,13 +264,14 @@ where
     fn to_store(&self, object: &K, text: Option<&str>) -> StoredObject<K> {
         if (self.layout.is_compressed)(object) && object.metadata().managed_fields.is_none() {
             let [written, received] = &self.dictionaries;
-            let is_typical = (self.layout.is_typical)(object);
-            let compressed = match text {
-                Some(text) => Ok(StoredObject::of_text(object.metadata(), text, received, is_typical)),
-                None => StoredObject::compress(object, written, is_typical),
+            let (text, dictionary) = match text {
+                Some(text) => (Ok(Cow::Borrowed(text)), received),
+                None => (serde_json::to_string(object).map(Cow::Owned), written),
             };
             // This program received the object as JSON, so it can always be serialized.
-            if let Ok(compressed) = compressed {
+            if let Ok(text) = text {
+                let is_typical = (self.layout.is_typical)(object);
+                let compressed = StoredObject::compress(object.metadata(), &text, dictionary, is_typical);
                 debug_assert!(self.matches_object(&compressed, object), "its text does not say {object:?}");
                 return compressed;
             }

@@ -9,7 +9,10 @@ use rpds::RedBlackTreeMapSync;
 
 use longboat_key::{Key, Name, Namespace, Uid};
 
-use crate::{stored::StoredObject, version::hash};
+use crate::{
+    stored::StoredObject,
+    version::{Version, hash},
+};
 
 /// The objects of one kind by namespace and name. Cluster-scoped objects have the empty namespace.
 ///
@@ -195,6 +198,12 @@ impl<K: Metadata<Ty = ObjectMeta>> Objects<K> {
         let metadata = object.metadata().clone();
         self.store(&metadata, StoredObject::Decoded(object));
     }
+
+    /// Whether this version of an object is here, or a newer one.
+    pub(crate) fn knows(&self, metadata: &ObjectMeta) -> bool {
+        let known = self.stored(Namespace::of(metadata), Name::of(metadata));
+        known.is_some_and(|known| !Version::of(metadata).is_newer(&known.version()))
+    }
 }
 
 impl<K> Objects<K> {
@@ -291,7 +300,10 @@ mod tests {
     fn compressed_text_says_what_was_stored_and_is_read_once() {
         let object = object("ns", "a", "1");
         let dictionary = Dictionary::default();
-        let compressed = |object: &ConfigMap| StoredObject::compress(object, &dictionary, true).unwrap();
+        let compressed = |object: &ConfigMap| {
+            let text = serde_json::to_string(object).unwrap();
+            StoredObject::compress(&object.metadata, &text, &dictionary, true)
+        };
         let mut objects: Objects<ConfigMap> = Objects::default();
         objects.store(&object.metadata, compressed(&object));
         let copy = objects.clone();
@@ -316,7 +328,7 @@ mod tests {
         // The first object is the dictionary for the second.
         for name in ["a", "b"] {
             let metadata = ObjectMeta { name: Some(name.into()), ..object.metadata.clone() };
-            objects.store(&metadata, StoredObject::of_text(&metadata, text, &dictionary, true));
+            objects.store(&metadata, StoredObject::compress(&metadata, text, &dictionary, true));
             assert_eq!(objects.get(Namespace("ns"), Name(name)), Some(&object));
         }
     }
@@ -344,7 +356,7 @@ mod tests {
         let text = r#"{"metadata": {"name": "a", "namespace": "ns"}, "data": "no map"}"#;
         let metadata = object("ns", "a", "1").metadata.clone();
         let mut objects: Objects<ConfigMap> = [object("ns", "b", "1")].into_iter().collect();
-        objects.store(&metadata, StoredObject::of_text(&metadata, text, &Dictionary::default(), true));
+        objects.store(&metadata, StoredObject::compress(&metadata, text, &Dictionary::default(), true));
         assert_eq!(objects.unreadable(), []);
         assert!(objects.get(Namespace("ns"), Name("a")).is_none());
         assert_eq!(objects.in_namespace(Namespace("ns")).count(), 1);

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 
 use crate::{
     compressed::{Compressed, Dictionary},
@@ -61,23 +61,9 @@ impl<K> StoredObject<K> {
     }
 }
 
-impl<K: Serialize + DeserializeOwned + Metadata<Ty = ObjectMeta>> StoredObject<K> {
-    /// Stores an object as text.
-    ///
-    /// # Errors
-    /// If the object cannot be serialized.
-    pub(crate) fn compress(
-        object: &K,
-        dictionary: &Dictionary,
-        is_typical: bool,
-    ) -> Result<Self, serde_json::Error> {
-        Ok(Self::of_text(object.metadata(), &serde_json::to_string(object)?, dictionary, is_typical))
-    }
-}
-
 impl<K: DeserializeOwned> StoredObject<K> {
-    /// Like [`Self::compress`], for an object that was decoded from this text, so that it need not be serialized.
-    pub(crate) fn of_text(
+    /// Stores an object with this text.
+    pub(crate) fn compress(
         metadata: &ObjectMeta,
         text: &str,
         dictionary: &Dictionary,
