@@ -19,43 +19,7 @@ const CHUNK: usize = 16 * 1024;
 
 /// Opens the log of an instance of the container, which the restart count identifies.
 pub(crate) fn open(log: &ContainerLog, instance: u32, options: &LogOptions) -> io::Result<LogStream> {
-    let shared = &log.0;
-    let changes = shared.changed.subscribe();
-    // The lock prevents a rotation between opening the two files.
-    let state = shared.state.lock();
-    let mut files = VecDeque::new();
-    for path in [rotated(&shared.dir, instance), current(&shared.dir, instance)] {
-        files.extend(private::if_found(File::open(path))?);
-    }
-    let rotations = state.rotations;
-    drop(state);
-    if files.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::NotFound, "the log of this instance is gone"));
-    }
-
-    let skip = match options.tail_lines {
-        Some(tail) => count_lines(&mut files)?.saturating_sub(tail),
-        None => 0,
-    };
-    let since = options.since_time.or_else(|| {
-        options
-            .since_seconds
-            .and_then(|seconds| Timestamp::now().checked_sub(SignedDuration::from_secs(seconds)).ok())
-    });
-    let reader = Reader {
-        log: log.clone(),
-        instance,
-        rotations,
-        files,
-        partial: Vec::new(),
-        skip,
-        since,
-        timestamps: options.timestamps,
-        line_start: true,
-        remaining: options.limit_bytes,
-        follow: options.follow,
-        changes,
-    };
+    let reader = Reader::open(log, instance, options)?;
     Ok(stream::unfold(reader, |mut reader| async move {
         let next = reader.next().await.transpose()?;
         Some((next, reader))
@@ -117,6 +81,46 @@ struct Reader {
 }
 
 impl Reader {
+    fn open(log: &ContainerLog, instance: u32, options: &LogOptions) -> io::Result<Self> {
+        let shared = &log.0;
+        let changes = shared.changed.subscribe();
+        // The lock prevents a rotation between opening the two files.
+        let state = shared.state.lock();
+        let mut files = VecDeque::new();
+        for path in [rotated(&shared.dir, instance), current(&shared.dir, instance)] {
+            files.extend(private::if_found(File::open(path))?);
+        }
+        let rotations = state.rotations;
+        drop(state);
+        if files.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the log of this instance is gone"));
+        }
+
+        let skip = match options.tail_lines {
+            Some(tail) => count_lines(&mut files)?.saturating_sub(tail),
+            None => 0,
+        };
+        let since = options.since_time.or_else(|| {
+            options
+                .since_seconds
+                .and_then(|seconds| Timestamp::now().checked_sub(SignedDuration::from_secs(seconds)).ok())
+        });
+        Ok(Self {
+            log: log.clone(),
+            instance,
+            rotations,
+            files,
+            partial: Vec::new(),
+            skip,
+            since,
+            timestamps: options.timestamps,
+            line_start: true,
+            remaining: options.limit_bytes,
+            follow: options.follow,
+            changes,
+        })
+    }
+
     /// Returns the next bytes to send, or `None` at the end.
     async fn next(&mut self) -> io::Result<Option<Bytes>> {
         let mut buffer = vec![0; CHUNK];
@@ -149,14 +153,15 @@ impl Reader {
         state.open && state.instance == Some(self.instance)
     }
 
-    /// Switches to the new file if the file just read to its end was rotated.
+    /// Adds the new file if the file just read to its end was rotated.
     fn reopen_after_rotation(&mut self) -> io::Result<bool> {
         let state = self.log.0.state.lock();
         if state.instance != Some(self.instance) || state.rotations == self.rotations {
             return Ok(false);
         }
         self.rotations = state.rotations;
-        self.files = VecDeque::from([File::open(current(&self.log.0.dir, self.instance))?]);
+        // The old file is read to its end first: it may have grown between the last read and the rotation.
+        self.files.push_back(File::open(current(&self.log.0.dir, self.instance))?);
         Ok(true)
     }
 
@@ -194,4 +199,28 @@ impl Reader {
 
 fn time_of(record: &Record<'_>) -> Option<Timestamp> {
     std::str::from_utf8(record.time).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Stream;
+    use super::*;
+
+    #[tokio::test]
+    async fn lines_that_were_written_just_before_a_rotation_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = ContainerLog::with_limit(dir.path().to_owned(), 100);
+        let writer = log.start(0).unwrap();
+        let mut lines = writer.lines(Stream::Stdout);
+        lines.write(b"one\n");
+        let options = LogOptions { follow: true, ..LogOptions::default() };
+        let mut reader = Reader::open(&log, 0, &options).unwrap();
+        assert_eq!(reader.next().await.unwrap().unwrap(), "one\n");
+        // Between the reader's look at the end of the file and its look for a rotation.
+        lines.write(b"two\n");
+        lines.write(b"three\n");
+        assert!(reader.reopen_after_rotation().unwrap());
+        assert_eq!(reader.next().await.unwrap().unwrap(), "two\n");
+        assert_eq!(reader.next().await.unwrap().unwrap(), "three\n");
+    }
 }
