@@ -12,8 +12,8 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::ResourceExt;
 use longboat_api::shared_picker::SERVICE_NAME;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::queue::Key;
 use super::queue::{key_of, triggers};
@@ -37,11 +37,13 @@ struct Frontend {
     port_name: String,
 }
 
+/// The running proxies. One that is dropped ends with its connections.
+type Proxies = HashMap<Frontend, AbortOnDropHandle<()>>;
+
 pub(super) async fn run(caches: Caches, cancel: CancellationToken) {
     let changes = triggers(&caches.services, |service: &Service| [key_of(service)]);
     let mut changes = std::pin::pin!(changes);
-    let mut listening: HashMap<Frontend, CancellationToken> = HashMap::new();
-    let mut proxies = JoinSet::new();
+    let mut proxies = Proxies::new();
     // Ports that could not be bound are tried again.
     let mut retry = tokio::time::interval(Duration::from_secs(10));
     retry.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -49,34 +51,40 @@ pub(super) async fn run(caches: Caches, cancel: CancellationToken) {
         tokio::select! {
             () = cancel.cancelled() => break,
             change = changes.next() => if change.is_none() { break },
-            Some(_) = proxies.join_next() => continue,
             _ = retry.tick() => {}
         }
-        let wanted: Vec<_> = caches.services.all().iter().flat_map(|service| frontends(service)).collect();
-        listening.retain(|frontend, stop| {
-            let keep = wanted.contains(frontend);
-            if !keep {
-                stop.cancel();
+        let wanted = caches.services.all().iter().flat_map(|service| frontends(service)).collect();
+        update(&mut proxies, wanted, &caches.slices, &cancel).await;
+    }
+}
+
+/// Ends the proxies that are not wanted, and starts those that are missing.
+async fn update(
+    proxies: &mut Proxies,
+    wanted: Vec<Frontend>,
+    slices: &Cache<EndpointSlice>,
+    cancel: &CancellationToken,
+) {
+    let unwanted: Vec<_> = proxies.extract_if(|frontend, _| !wanted.contains(frontend)).collect();
+    for (_, proxy) in unwanted {
+        proxy.abort();
+        // A proxy that starts below may need its address.
+        let _ = proxy.await;
+    }
+    for frontend in wanted {
+        if proxies.contains_key(&frontend) {
+            continue;
+        }
+        match TcpListener::bind(frontend.address).await {
+            Ok(listener) => {
+                let proxy = serve(listener, frontend.clone(), slices.clone(), cancel.clone());
+                proxies.insert(frontend, AbortOnDropHandle::new(tokio::spawn(proxy)));
             }
-            keep
-        });
-        for frontend in wanted {
-            if listening.contains_key(&frontend) {
-                continue;
-            }
-            match TcpListener::bind(frontend.address).await {
-                Ok(listener) => {
-                    let stop = cancel.child_token();
-                    proxies.spawn(serve(listener, frontend.clone(), caches.slices.clone(), stop.clone()));
-                    listening.insert(frontend, stop);
-                }
-                Err(error) => {
-                    tracing::debug!(%error, address = %frontend.address, "Cannot listen on a cluster IP.");
-                }
+            Err(error) => {
+                tracing::debug!(%error, address = %frontend.address, "Cannot listen on a cluster IP.");
             }
         }
     }
-    proxies.shutdown().await;
 }
 
 /// Returns the loopback addresses of a Service's TCP ports.
@@ -184,6 +192,19 @@ mod tests {
         assert_eq!(to(json!({"ready": true})), ["127.64.0.1:8000".parse().unwrap()]);
         assert_eq!(to(json!({"ready": false, "serving": true, "terminating": true})).len(), 1);
         assert!(to(json!({"ready": false, "serving": false})).is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_renamed_port_is_served_at_once_at_the_same_address() {
+        let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let service = Key { namespace: "ns".to_owned(), name: "s".to_owned() };
+        let frontend =
+            |name: &str| Frontend { address, service: service.clone(), port_name: name.to_owned() };
+        let (mut proxies, slices, cancel) = (Proxies::new(), Cache::of(Vec::new()), CancellationToken::new());
+        for name in ["old", "new"] {
+            update(&mut proxies, vec![frontend(name)], &slices, &cancel).await;
+            assert_eq!(proxies.keys().collect::<Vec<_>>(), [&frontend(name)]);
+        }
     }
 
     #[test]
