@@ -83,13 +83,20 @@ impl<K: CachedKind> Cache<K> {
     /// Returns a cache of these objects, which nothing changes.
     #[cfg(test)]
     pub(crate) fn of(objects: Vec<K>) -> Self {
+        Self::with_writer(objects).0
+    }
+
+    /// Returns a cache of these objects, and what changes it without a signal.
+    #[cfg(test)]
+    pub(crate) fn with_writer(objects: Vec<K>) -> (Self, reflector::store::Writer<K>) {
         let (store, mut writer) = reflector::store();
         writer.apply_watcher_event(&watcher::Event::Init);
         for object in objects {
             writer.apply_watcher_event(&watcher::Event::InitApply(object));
         }
         writer.apply_watcher_event(&watcher::Event::InitDone);
-        Self { store, changes: broadcast::Sender::new(1), listed: watch::channel(true).1 }
+        let cache = Self { store, changes: broadcast::Sender::new(1), listed: watch::channel(true).1 };
+        (cache, writer)
     }
 
     /// Returns one [`Change::Resync`] for all earlier changes, then the changes from now on.

@@ -1,7 +1,7 @@
 //! The work queue of a controller. Each object is in the queue at most once, one object is reconciled at a time, and
 //! failures are retried later.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt, stream};
@@ -90,6 +90,8 @@ pub(super) async fn run<K: CachedKind, R: Reconcile<K>>(
     let mut triggers = std::pin::pin!(stream::select(own, others));
     let mut due: BTreeMap<Key, Instant> = BTreeMap::new();
     let mut retries: HashMap<Key, Duration> = HashMap::new();
+    // The objects that were reconciled and not forgotten.
+    let mut known: BTreeSet<Key> = BTreeSet::new();
     loop {
         let next = due.iter().min_by_key(|(_, at)| **at).map(|(key, at)| (key.clone(), *at));
         tokio::select! {
@@ -101,7 +103,10 @@ pub(super) async fn run<K: CachedKind, R: Reconcile<K>>(
                     due.insert(key, Instant::now());
                 }
                 Some(Trigger::All) => {
-                    due.extend(objects.all().iter().map(|object| (key_of(object.as_ref()), Instant::now())));
+                    let all = objects.all();
+                    // What is known may be gone, and the signal of its deletion may be lost.
+                    let keys = all.iter().map(|object| key_of(object.as_ref())).chain(known.iter().cloned());
+                    due.extend(keys.map(|key| (key, Instant::now())));
                 }
                 None => return,
             },
@@ -109,7 +114,13 @@ pub(super) async fn run<K: CachedKind, R: Reconcile<K>>(
                 let Some((key, _)) = next else { continue };
                 // Before the reconcile, so that a change in the meantime makes the key due again.
                 due.remove(&key);
-                let outcome = match objects.get(&key.namespace, &key.name) {
+                let object = objects.get(&key.namespace, &key.name);
+                if object.is_some() {
+                    known.insert(key.clone());
+                } else {
+                    known.remove(&key);
+                }
+                let outcome = match object {
                     Some(object) if object.meta().deletion_timestamp.is_some() => {
                         controller.finalize(&key, &object).await
                     }
@@ -157,6 +168,7 @@ mod tests {
 
     use k8s_openapi::api::core::v1::Pod;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+    use kube::runtime::watcher;
     use parking_lot::Mutex;
     use tokio::sync::mpsc;
     use tokio_stream::wrappers::ReceiverStream;
@@ -177,6 +189,11 @@ mod tests {
                 self.failures -= 1;
                 return Err(kube::Error::LinesCodecMaxLineLengthExceeded);
             }
+            Ok(None)
+        }
+
+        async fn forget(&mut self, key: &Key) -> Again {
+            self.seen.lock().push(format!("no {}", key.name));
             Ok(None)
         }
     }
@@ -208,5 +225,23 @@ mod tests {
         let mut names = seen.lock().clone();
         names.sort();
         assert_eq!(names, ["a", "b", "b", "b"]);
+    }
+    #[tokio::test(start_paused = true)]
+    async fn an_object_is_forgotten_whose_deletion_was_not_signalled() {
+        let seen = Arc::default();
+        let (objects, mut writer) = Cache::with_writer(vec![pod("a"), pod("c")]);
+        let controller = FailureLog { seen: Arc::clone(&seen), failures: 0 };
+        let (sender, receiver) = mpsc::channel(10);
+        let cancel = CancellationToken::new();
+        let running = tokio::spawn(run(controller, objects, ReceiverStream::new(receiver), cancel.clone()));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        writer.apply_watcher_event(&watcher::Event::Delete(pod("a")));
+        sender.send(Trigger::All).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        cancel.cancel();
+        running.await.unwrap();
+        let mut names = seen.lock().clone();
+        names.sort();
+        assert_eq!(names, ["a", "c", "c", "no a"]);
     }
 }
