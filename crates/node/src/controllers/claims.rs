@@ -88,11 +88,14 @@ fn volume_name(claim: &PersistentVolumeClaim) -> String {
 }
 
 impl Claims {
+    /// Returns the folder of a claim whose names are those of folders.
+    fn folder(&self, key: &Key) -> Option<PathBuf> {
+        let names = [&key.namespace, &key.name];
+        names.iter().all(|name| private::is_name(name)).then(|| self.folders.join(names[0]).join(names[1]))
+    }
+
     async fn bind(&self, key: &Key, claim: &PersistentVolumeClaim, volume: &str) -> Result<(), kube::Error> {
-        let folder = self.folders.join(&key.namespace).join(&key.name);
-        if !private::is_name(&key.name) || !private::is_name(&key.namespace) {
-            return Ok(());
-        }
+        let Some(folder) = self.folder(key) else { return Ok(()) };
         if let Err(error) = private::create_dir(&folder) {
             let message = format!("cannot create {}: {error}", folder.display());
             self.recorder.publish(claim, Severity::Warning, "ProvisioningFailed", message);
@@ -167,9 +170,7 @@ impl Claims {
             volume.annotations().get(PROVISIONED_BY).is_some_and(|provisioner| provisioner == PROVISIONER)
         });
         if ours.is_some() {
-            let folder = self.folders.join(&key.namespace).join(&key.name);
-            if private::is_name(&key.name)
-                && private::is_name(&key.namespace)
+            if let Some(folder) = self.folder(key)
                 && let Err(error) = private::if_found(tokio::fs::remove_dir_all(&folder).await)
             {
                 tracing::warn!(%error, folder = %folder.display(), "Cannot remove the folder of a deleted \

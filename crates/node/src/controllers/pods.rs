@@ -20,10 +20,21 @@ pub(super) fn from_template(template: PodTemplateSpec, owner: OwnerReference) ->
     }
 }
 
+/// Returns the phase of a pod, empty if nothing was reported yet.
+pub(super) fn phase(pod: &Pod) -> &str {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+}
+
 /// Whether all containers of a pod have ended for good.
 pub(super) fn has_ended(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed"))
+    matches!(phase(pod), "Succeeded" | "Failed")
+}
+
+/// Returns how often the containers of a pod have restarted.
+pub(super) fn restarts(pod: &Pod) -> i32 {
+    let status = pod.status.iter();
+    let lists = status.flat_map(|status| [&status.init_container_statuses, &status.container_statuses]);
+    lists.flatten().flatten().map(|status| status.restart_count).sum()
 }
 
 /// Whether a pod runs or will run.

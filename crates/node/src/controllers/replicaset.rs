@@ -15,7 +15,7 @@ use longboat_watch::text_of;
 use tokio::time::Instant;
 
 use super::owners::{control_by, controlled_by, owner_key};
-use super::pods::{from_template, is_active, ready_since};
+use super::pods::{from_template, is_active, phase, ready_since};
 use super::queue::{self, Again, Key, Reconcile, triggers};
 use super::setup::{Caches, Setup};
 use super::writes::{create_pod, delete_pod, merge_status, now, with_nulls};
@@ -176,11 +176,10 @@ fn pod_from(set: &ReplicaSet) -> Pod {
 /// ActivePodsWithRanks.
 pub(super) fn removal_rank(pod: &Pod) -> impl Ord + use<> {
     let bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    let phase = match phase {
-        Some("Running") => 2,
-        Some("Pending") | None => 0,
-        Some(_) => 1,
+    let phase = match phase(pod) {
+        "Running" => 2,
+        "Pending" | "" => 0,
+        _ => 1,
     };
     let ready = ready_since(pod);
     let cost = pod

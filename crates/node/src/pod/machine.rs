@@ -109,7 +109,7 @@ impl Record {
     }
 
     /// Whether an instance ever ran.
-    fn has_run(&self) -> bool {
+    pub(crate) fn has_run(&self) -> bool {
         self.last.is_some() || !matches!(self.state, State::Waiting { .. })
     }
 }

@@ -105,13 +105,7 @@ fn phase(records: &[Record], policy: RestartPolicy) -> &'static str {
     if has_ended(records, policy) {
         return if failed { "Failed" } else { "Succeeded" };
     }
-    if pending {
-        "Pending"
-    } else if running || ended {
-        "Running"
-    } else {
-        "Pending"
-    }
+    if !pending && (running || ended) { "Running" } else { "Pending" }
 }
 
 fn container(input: &Input<'_>, member: &Member, record: &Record) -> ContainerStatus {
@@ -120,7 +114,6 @@ fn container(input: &Input<'_>, member: &Member, record: &Record) -> ContainerSt
     let id = |restarts: u32| format!("longboat://{uid}/{name}/{restarts}");
     // The last instance is the current one until the next one starts.
     let last = record.restarts.saturating_sub(u32::from(!matches!(record.state, State::Waiting { .. })));
-    let ever_ran = record.last.is_some() || !matches!(record.state, State::Waiting { .. });
     let (state, ready, started) = match &record.state {
         State::Waiting { reason, message, .. } => {
             let behind_init =
@@ -142,7 +135,7 @@ fn container(input: &Input<'_>, member: &Member, record: &Record) -> ContainerSt
         name: name.clone(),
         image: member.container.image.clone().unwrap_or_default(),
         image_id: String::new(),
-        container_id: ever_ran.then(|| id(record.restarts)),
+        container_id: record.has_run().then(|| id(record.restarts)),
         state: Some(state),
         last_state: Some(match &record.last {
             Some(end) => terminated(end, id(last)),
@@ -194,17 +187,14 @@ fn conditions(input: &Input<'_>, phase: &str) -> Vec<PodCondition> {
     let uninitialized = if is_over { Vec::new() } else { unready(initialized, &[Role::Init, Role::Sidecar]) };
     let not_ready = unready(is_ready, &[Role::Main, Role::Sidecar]);
 
-    let containers_ready = if phase == "Succeeded" {
-        Verdict::no("PodCompleted", None)
-    } else if phase == "Failed" {
-        Verdict::no("PodFailed", None)
-    } else if not_ready.is_empty() {
-        Verdict::yes()
-    } else {
-        Verdict::no(
-            "ContainersNotReady",
-            Some(format!("containers with unready status: [{}]", not_ready.join(" "))),
-        )
+    let containers_ready = match phase {
+        "Succeeded" => Verdict::no("PodCompleted", None),
+        "Failed" => Verdict::no("PodFailed", None),
+        _ if not_ready.is_empty() => Verdict::yes(),
+        _ => {
+            let message = format!("containers with unready status: [{}]", not_ready.join(" "));
+            Verdict::no("ContainersNotReady", Some(message))
+        }
     };
     let gates = input.pod.spec.iter().flat_map(|spec| spec.readiness_gates.iter().flatten());
     let closed: Vec<_> = gates.filter(|gate| !holds(input.pod, &gate.condition_type)).collect();
@@ -232,11 +222,8 @@ fn conditions(input: &Input<'_>, phase: &str) -> Vec<PodCondition> {
             if uninitialized.is_empty() {
                 Verdict { reason: (phase == "Succeeded").then_some("PodCompleted"), ..Verdict::yes() }
             } else {
-                let names = uninitialized.join(" ");
-                Verdict::no(
-                    "ContainersNotInitialized",
-                    Some(format!("containers with incomplete status: [{names}]")),
-                )
+                let message = format!("containers with incomplete status: [{}]", uninitialized.join(" "));
+                Verdict::no("ContainersNotInitialized", Some(message))
             },
         ),
         ("Ready", ready),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::batch::v1::{JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::controllers::pods::has_ended;
+use crate::controllers::pods::{has_ended, restarts};
 
 /// How a job ends, with the condition that comes at once, and the one that comes when no pod is left.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,12 +60,6 @@ pub(super) fn success(spec: &JobSpec, succeeded: i32, active: usize) -> Option<E
         reason: "CompletionsReached".to_owned(),
         message: "Reached expected number of succeeded pods".to_owned(),
     })
-}
-
-fn restarts(pod: &Pod) -> i32 {
-    let status = pod.status.iter();
-    let lists = status.flat_map(|status| [&status.init_container_statuses, &status.container_statuses]);
-    lists.flatten().flatten().map(|status| status.restart_count).sum()
 }
 
 /// Whether a condition is true.

@@ -89,12 +89,8 @@ impl Jobs {
         let suspended = [job.status.as_ref(), Some(status)]
             .map(|status| status.is_some_and(|status| holds(status, "Suspended")));
         match suspended {
-            [false, true] => {
-                self.recorder.publish(job, Severity::Normal, "Suspended", "Job suspended".to_owned());
-            }
-            [true, false] => {
-                self.recorder.publish(job, Severity::Normal, "Resumed", "Job resumed".to_owned());
-            }
+            [false, true] => self.recorder.publish(job, Severity::Normal, "Suspended", "Job suspended"),
+            [true, false] => self.recorder.publish(job, Severity::Normal, "Resumed", "Job resumed"),
             _ => {}
         }
         Ok(())

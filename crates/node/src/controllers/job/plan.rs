@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::end::{decided, failure, holds, success};
 use crate::controllers::owners::control_by;
-use crate::controllers::pods::{from_template, has_ended, is_active, ready_since};
+use crate::controllers::pods::{from_template, has_ended, is_active, phase, ready_since};
 use crate::controllers::replicaset::removal_rank;
 use crate::controllers::writes::now;
 
@@ -66,10 +66,6 @@ impl Number {
 pub(super) fn until(since: Timestamp, seconds: i64, at: Timestamp) -> Option<Duration> {
     let due = since.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX);
     (due > at).then(|| due.duration_since(at).unsigned_abs() + Duration::from_millis(10))
-}
-
-fn phase(pod: &Pod) -> &str {
-    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
 }
 
 fn index_of(pod: &Pod) -> Option<i32> {

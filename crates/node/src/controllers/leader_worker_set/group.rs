@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
 use sha2::{Digest, Sha256};
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::labels::{GROUP_INDEX, NAME, REVISION, WORKER_INDEX};
 use crate::controllers::int_or_percent;
 use crate::controllers::owners::{controller_of, controls};
-use crate::controllers::pods::{has_ended, ready_since};
+use crate::controllers::pods::{has_ended, ready_since, restarts};
 
 /// The desired state of a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,18 +157,8 @@ impl Group {
         if self.pods().any(|pod| pod.metadata.deletion_timestamp.is_some()) {
             return Some("one of its pods was deleted");
         }
-        self.pods().any(|pod| restarted(pod)).then_some("one of its pods restarted")
+        self.pods().any(|pod| restarts(pod) > 0).then_some("one of its pods restarted")
     }
-}
-
-fn restarted(pod: &Pod) -> bool {
-    let status = pod.status.as_ref();
-    let main = status.and_then(|status| status.container_statuses.as_ref());
-    let init = status.and_then(|status| status.init_container_statuses.as_ref());
-    let restarts = |statuses: Option<&Vec<ContainerStatus>>| {
-        statuses.is_some_and(|all| all.iter().any(|container| container.restart_count > 0))
-    };
-    restarts(main) || restarts(init)
 }
 
 fn number(pod: &Pod, label: &str) -> Option<i32> {

@@ -92,13 +92,13 @@ impl LeaderWorkerSets {
     }
 
     async fn recreate(&self, set: &LeaderWorkerSet, group: &Group, why: &str) -> Result<(), kube::Error> {
-        let mut logged = false;
-        for pod in group.pods().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
-            if !logged {
-                let message = format!("Recreating group {}: {why}", group.index);
-                self.recorder.publish(set, Severity::Normal, "RecreateGroup", message);
-                logged = true;
-            }
+        let mut left: Vec<_> = group.pods().collect();
+        left.retain(|pod| pod.metadata.deletion_timestamp.is_none());
+        if !left.is_empty() {
+            let message = format!("Recreating group {}: {why}", group.index);
+            self.recorder.publish(set, Severity::Normal, "RecreateGroup", message);
+        }
+        for pod in left {
             delete_pod(&self.client, pod).await?;
         }
         Ok(())
