@@ -19,6 +19,8 @@ use super::{
 };
 use crate::store::{Key, Store};
 
+/// The most HTTP clients that are kept. Each new CA bundle of a configuration makes one.
+const MAX_CLIENTS: usize = 64;
 /// The largest answer that is read, in bytes.
 const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;
 
@@ -102,7 +104,11 @@ impl WebhookClients {
             builder = builder.resolve(name, *address);
         }
         let client = builder.build().map_err(|error| error.to_string())?;
-        self.clients.lock().insert(target, client.clone());
+        let mut clients = self.clients.lock();
+        if clients.len() >= MAX_CLIENTS {
+            clients.clear();
+        }
+        clients.insert(target, client.clone());
         Ok(client)
     }
 }
@@ -170,5 +176,20 @@ fn refusal(status: StatusCode, body: &str) -> String {
         504 => "the server was unable to return a response in the time allotted, but may still be processing the request"
             .to_owned(),
         code => format!("the server responded with the status code {code} but did not return more details"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn clients_of_former_servers_do_not_pile_up() {
+        let clients = WebhookClients::default();
+        for port in 1..=2 * u16::try_from(MAX_CLIENTS).unwrap() {
+            let service = Some(("a.b.svc".to_owned(), SocketAddr::from(([127, 0, 0, 1], port))));
+            clients.client(Target { ca: String::new(), service }).unwrap();
+            assert!(clients.clients.lock().len() <= MAX_CLIENTS);
+        }
     }
 }
