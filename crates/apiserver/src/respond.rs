@@ -44,12 +44,7 @@ pub(crate) fn object(
     let form = request.accept.object(pretty(request))?;
     let body = match &form.shape {
         Shape::Itself | Shape::Discovery(_) => return Ok(itself(request, code, shown, form.encoding)),
-        Shape::Table(version) => {
-            let mut table = tables::render(resource, std::slice::from_ref(shown), include_object(request)?);
-            table["apiVersion"] = Value::from(format!("meta.k8s.io/{version}"));
-            table["metadata"] = json!({"resourceVersion": shown.value()["metadata"]["resourceVersion"]});
-            table
-        }
+        Shape::Table(version) => tables::render_one(resource, shown, include_object(request)?, version),
         Shape::Partial(version) => form::partial(shown.value(), version),
         Shape::PartialList(_) => {
             return Err(ApiError::new(
@@ -108,10 +103,7 @@ pub(crate) fn list(request: &Request, resource: &Resource, listing: Listing) -> 
                 "items": items})
         }
         Shape::Table(version) => {
-            let mut table = tables::render(resource, &listing.items, include_object(request)?);
-            table["apiVersion"] = Value::from(format!("meta.k8s.io/{version}"));
-            table["metadata"] = metadata;
-            table
+            tables::render(resource, &listing.items, include_object(request)?, version, &metadata)
         }
         Shape::PartialList(version) => {
             let items: Vec<Value> =

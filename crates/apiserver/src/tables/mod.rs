@@ -32,6 +32,17 @@ use crate::{
 };
 use printer::{AGE, Column, NAME, Printer, age, column, name, printer};
 
+/// Renders one object as a table.
+pub(crate) fn render_one(
+    resource: &Resource,
+    shown: &RequestedObject,
+    include: Include,
+    version: &str,
+) -> Value {
+    let metadata = json!({"resourceVersion": shown.value()["metadata"]["resourceVersion"]});
+    render(resource, std::slice::from_ref(shown), include, version, &metadata)
+}
+
 /// The part of the object that a row includes beside its cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Include {
@@ -92,8 +103,14 @@ fn printer_of(resource: &Resource) -> &'static Printer {
     }
 }
 
-/// Renders objects as a table. The caller adds `apiVersion` and `metadata`.
-pub(crate) fn render(resource: &Resource, items: &[RequestedObject], include: Include) -> Value {
+/// Renders objects as a table in this version of meta.k8s.io.
+pub(crate) fn render(
+    resource: &Resource,
+    items: &[RequestedObject],
+    include: Include,
+    version: &str,
+    metadata: &Value,
+) -> Value {
     let now = Timestamp::now();
     let printer = printer_of(resource);
     let columns: Vec<Value> = match resource.custom() {
@@ -114,7 +131,8 @@ pub(crate) fn render(resource: &Resource, items: &[RequestedObject], include: In
     // for kinds without a printer, kube-apiserver writes an empty list of rows as null
     let plain = columns.len() == 2 && columns[1]["name"] == "Created At";
     let rows = if plain && rows.peek().is_none() { Value::Null } else { rows.collect() };
-    json!({"kind": "Table", "columnDefinitions": columns, "rows": rows})
+    json!({"kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": metadata,
+        "columnDefinitions": columns, "rows": rows})
 }
 
 fn hub(resource: &Resource, value: &Value) -> Value {

@@ -48,11 +48,8 @@ pub(crate) fn open(call: &Call<'_>) -> Result<Answer, ApiError> {
         text => Some(read::parse_revision(text).map_err(ApiError::unexpected_error)?),
     };
     let store = &call.state.store;
-    if let Some(asked) = asked {
-        let current = store.revision();
-        if asked > current && initial == Some(true) {
-            read::check_reached(asked, current)?;
-        }
+    if let Some(asked) = asked.filter(|_| initial == Some(true)) {
+        read::check_reached(asked, store.revision())?;
     }
     // subscribe before reading, so that no change is lost between the two
     let signal = store.subscribe(&call.resource.table);
@@ -264,9 +261,7 @@ impl Watcher {
     fn write(&mut self, kind: &str, shown: &RequestedObject, out: &mut Vec<u8>) {
         match &self.form.shape {
             Shape::Table(version) => {
-                let mut table = tables::render(&self.resource, std::slice::from_ref(shown), self.include);
-                table["apiVersion"] = Value::from(format!("meta.k8s.io/{version}"));
-                table["metadata"] = json!({"resourceVersion": shown.value()["metadata"]["resourceVersion"]});
+                let mut table = tables::render_one(&self.resource, shown, self.include, version);
                 if self.headed {
                     table["columnDefinitions"] = Value::Null;
                 }
@@ -294,12 +289,7 @@ impl Watcher {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"),
                     "metadata": metadata})
             }
-            Shape::Table(version) => {
-                let mut table = tables::render(&self.resource, &[], self.include);
-                table["apiVersion"] = Value::from(format!("meta.k8s.io/{version}"));
-                table["metadata"] = metadata;
-                table
-            }
+            Shape::Table(version) => tables::render(&self.resource, &[], self.include, version, &metadata),
             Shape::Itself | Shape::Discovery(_) => {
                 json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata})
             }
