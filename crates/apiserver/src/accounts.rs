@@ -54,9 +54,10 @@ impl Grant {
 
 /// Returns an object of the core group that a token is bound to.
 pub(crate) fn find(state: &State, plural: &str, key: &Key) -> Result<std::sync::Arc<StoredObject>, String> {
-    let found =
-        state.registry.find("", "v1", plural).and_then(|resource| state.store.get(&resource.table, key));
-    found.ok_or_else(|| format!("{plural} {} not found", gofmt::quote(&key.name)))
+    state
+        .store
+        .get(&format!("/{plural}"), key)
+        .ok_or_else(|| format!("{plural} {} not found", gofmt::quote(&key.name)))
 }
 
 /// Returns the user of a token that is for one of the audiences. The error has kube-apiserver's text.

@@ -3,7 +3,7 @@
 use longboat_key::names::NAMESPACE_NAME;
 use serde_json::json;
 
-use crate::{clock, state::State, store::Key};
+use crate::{clock, state::State, store::Key, verbs::create};
 
 /// Namespaces that always exist and cannot be deleted.
 pub(crate) const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
@@ -14,9 +14,6 @@ pub(crate) fn fill(state: &State) {
     for resource in state.registry.tables() {
         state.store.create_table(&resource.table);
     }
-    let Some(namespaces) = state.registry.find("", "v1", "namespaces") else {
-        return;
-    };
     for name in NAMESPACES {
         let namespace = json!({
             "apiVersion": "v1",
@@ -31,6 +28,6 @@ pub(crate) fn fill(state: &State) {
             "status": {"phase": "Active"},
         });
         // an error means that the namespace exists
-        let _ = state.store.create(&namespaces.table, Key::new("", name), namespace, &[]);
+        let _ = state.store.create(create::NAMESPACES, Key::new("", name), namespace, &[]);
     }
 }

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use crate::{
     deletion::is_finished,
-    kinds::Resource,
     state::State,
     store::{Key, StoredObject, WriteError},
 };
@@ -18,7 +17,7 @@ const MAX_ATTEMPTS: usize = 10;
 /// interferes.
 pub(crate) fn edit_stored(
     state: &State,
-    resource: &Resource,
+    table: &str,
     stored: &Arc<StoredObject>,
     edit: impl Fn(&mut Value),
 ) -> Result<Arc<StoredObject>, WriteError> {
@@ -31,13 +30,13 @@ pub(crate) fn edit_stored(
             return Ok(stored);
         }
         let written = if is_finished(&value) {
-            state.store.delete(&resource.table, key.clone(), stored.revision)
+            state.store.delete(table, key.clone(), stored.revision)
         } else {
-            state.store.update(&resource.table, key.clone(), stored.revision, value)
+            state.store.update(table, key.clone(), stored.revision, value)
         };
         match written {
             Err(WriteError::Changed) => {
-                stored = state.store.get(&resource.table, &key).ok_or(WriteError::Missing)?;
+                stored = state.store.get(table, &key).ok_or(WriteError::Missing)?;
             }
             other => return other,
         }

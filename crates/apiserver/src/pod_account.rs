@@ -52,19 +52,17 @@ async fn find(state: &State, namespace: &str, name: &str) -> Result<Arc<StoredOb
     if !problems.is_empty() {
         return Err(format!("invalid resource name {}: [{}]", gofmt::quote(name), problems.join(" ")));
     }
-    let missing = || format!("serviceaccount {} not found", gofmt::quote(name));
-    let accounts = state.registry.find("", "v1", "serviceaccounts").ok_or_else(missing)?;
     let key = Key::new(namespace, name);
     let tries = if name == DEFAULT { MAX_ATTEMPTS } else { 1 };
     for attempt in 1..=tries {
-        if let Some(account) = state.store.get(&accounts.table, &key) {
+        if let Some(account) = state.store.get("/serviceaccounts", &key) {
             return Ok(account);
         }
         if attempt < tries {
             tokio::time::sleep(RETRY_INTERVAL).await;
         }
     }
-    Err(missing())
+    Err(format!("serviceaccount {} not found", gofmt::quote(name)))
 }
 
 #[cfg(test)]

@@ -29,6 +29,10 @@ impl ApiError {
         Self { code, reason, message: message.into(), details: None, retry_after: None }
     }
 
+    pub(crate) fn with_details(self, details: Map<String, Value>) -> Self {
+        Self { details: Some(details), ..self }
+    }
+
     /// 400 BadRequest.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
@@ -37,11 +41,8 @@ impl ApiError {
     /// 500 InternalError, worded as in kube-apiserver.
     pub fn internal(message: impl Into<String>) -> Self {
         let message = message.into();
-        let mut error = Self::new(500, "InternalError", format!("Internal error occurred: {message}"));
-        let mut details = Map::new();
-        details.insert("causes".to_owned(), json!([{ "message": message }]));
-        error.details = Some(details);
-        error
+        let details = Map::from_iter([("causes".to_owned(), json!([{"message": message}]))]);
+        Self::new(500, "InternalError", format!("Internal error occurred: {message}")).with_details(details)
     }
 
     /// 500 without a reason, as kube-apiserver answers requests that it does not foresee.
@@ -51,66 +52,39 @@ impl ApiError {
 
     /// 404 for an object that does not exist.
     pub fn not_found(about: StatusDetails<'_>) -> Self {
-        let mut error =
-            Self::new(404, "NotFound", format!("{} \"{}\" not found", about.qualified(), about.name));
-        error.details = Some(about.details());
-        error
+        let message = format!("{} \"{}\" not found", about.qualified(), about.name);
+        Self::new(404, "NotFound", message).with_details(about.details())
     }
 
     /// 404 for a path that names no resource.
     pub(crate) fn no_such_resource() -> Self {
-        let mut error = Self::new(404, "NotFound", "the server could not find the requested resource");
-        error.details = Some(Map::new());
-        error
+        Self::new(404, "NotFound", "the server could not find the requested resource")
+            .with_details(Map::new())
     }
 
     /// 405.
     pub fn method_not_allowed() -> Self {
-        let mut error = Self::new(
-            405,
-            "MethodNotAllowed",
-            "the server does not allow this method on the requested resource",
-        );
-        error.details = Some(Map::new());
-        error
+        let message = "the server does not allow this method on the requested resource";
+        Self::new(405, "MethodNotAllowed", message).with_details(Map::new())
     }
 
     /// 409 AlreadyExists.
     pub(crate) fn already_exists(about: StatusDetails<'_>) -> Self {
-        let mut error = Self::new(
-            409,
-            "AlreadyExists",
-            format!("{} \"{}\" already exists", about.qualified(), about.name),
-        );
-        error.details = Some(about.details());
-        error
+        let message = format!("{} \"{}\" already exists", about.qualified(), about.name);
+        Self::new(409, "AlreadyExists", message).with_details(about.details())
     }
 
     /// 409 Conflict.
     pub fn conflict(about: StatusDetails<'_>, why: impl AsRef<str>) -> Self {
-        let mut error = Self::new(
-            409,
-            "Conflict",
-            format!(
-                "Operation cannot be fulfilled on {} \"{}\": {}",
-                about.qualified(),
-                about.name,
-                why.as_ref()
-            ),
-        );
-        error.details = Some(about.details());
-        error
+        let (what, name, why) = (about.qualified(), about.name, why.as_ref());
+        let message = format!("Operation cannot be fulfilled on {what} \"{name}\": {why}");
+        Self::new(409, "Conflict", message).with_details(about.details())
     }
 
     /// 403 Forbidden for an operation on an object.
     pub fn forbidden(about: StatusDetails<'_>, why: impl AsRef<str>) -> Self {
-        let mut error = Self::new(
-            403,
-            "Forbidden",
-            format!("{} \"{}\" is forbidden: {}", about.qualified(), about.name, why.as_ref()),
-        );
-        error.details = Some(about.details());
-        error
+        let message = format!("{} \"{}\" is forbidden: {}", about.qualified(), about.name, why.as_ref());
+        Self::new(403, "Forbidden", message).with_details(about.details())
     }
 
     /// 422 Invalid with its causes; `about.kind` is the kind here, not the plural.
@@ -122,12 +96,10 @@ impl ApiError {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         };
-        let mut error =
-            Self::new(422, "Invalid", format!("{} \"{}\" is invalid: {text}", about.qualified(), about.name));
+        let message = format!("{} \"{}\" is invalid: {text}", about.qualified(), about.name);
         let mut details = about.details();
         details.insert("causes".to_owned(), causes.iter().map(Cause::to_json).collect());
-        error.details = Some(details);
-        error
+        Self::new(422, "Invalid", message).with_details(details)
     }
 
     /// 415 with the accepted media types.

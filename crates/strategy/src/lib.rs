@@ -81,8 +81,10 @@ pub(crate) use self::{
 };
 use self::{
     kinds::Resource,
-    update::{differs, keep, put},
+    update::{differs, keep},
 };
+
+pub use self::update::put;
 
 /// Fills in the defaults of the kind. Objects of built-in kinds get the form in which kube-apiserver writes them.
 pub fn default(resource: &Resource, value: &mut Value) {
@@ -119,10 +121,8 @@ pub fn default(resource: &Resource, value: &mut Value) {
 
 /// Prepares a new object: drops its status and sets generation 1.
 pub fn prepare_create(resource: &Resource, value: &mut Value) {
-    if resource.has_status()
-        && let Some(object) = value.as_object_mut()
-    {
-        object.remove("status");
+    if resource.has_status() {
+        put(value, "status", None);
     }
     if resource.built_in().is_none_or(|row| row.generation) {
         value["metadata"]["generation"] = Value::from(1);
@@ -131,9 +131,8 @@ pub fn prepare_create(resource: &Resource, value: &mut Value) {
     row.strategy.prepare_create(value);
     if let Some(managed) = value["metadata"].get("managedFields")
         && managed.as_array().is_none_or(Vec::is_empty)
-        && let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut)
     {
-        metadata.remove("managedFields");
+        put(&mut value["metadata"], "managedFields", None);
     }
 }
 

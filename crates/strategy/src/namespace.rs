@@ -6,6 +6,7 @@ use super::{
     Strategy,
     checks::NOT_DISTINCT,
     names::{NAMESPACE_NAME, NameRule},
+    update::put,
 };
 use crate::{Field, causes_of};
 
@@ -26,11 +27,10 @@ impl Strategy for Namespace {
 
     fn prepare_create(&self, value: &mut Value) {
         value["status"] = json!({"phase": "Active"});
-        let finalizers = value["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
+        let mut finalizers = value["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
         if !finalizers.iter().any(|f| f == "kubernetes") {
-            let mut all = finalizers;
-            all.push(Value::from("kubernetes"));
-            value["spec"]["finalizers"] = Value::Array(all);
+            finalizers.push(Value::from("kubernetes"));
+            value["spec"]["finalizers"] = Value::Array(finalizers);
         }
         self.default(value);
     }
@@ -61,9 +61,7 @@ impl Strategy for Namespace {
 
     fn terminate(&self, value: &mut Value) {
         value["status"]["phase"] = Value::from("Terminating");
-        if let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut) {
-            metadata.remove("deletionGracePeriodSeconds");
-        }
+        put(&mut value["metadata"], "deletionGracePeriodSeconds", None);
     }
 
     fn name_rule(&self) -> NameRule {

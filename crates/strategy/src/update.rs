@@ -13,7 +13,7 @@ pub(crate) fn keep(value: &mut Value, live: &Value, key: &str) {
 }
 
 /// Sets a field, or removes it.
-pub(crate) fn put(value: &mut Value, key: &str, content: Option<Value>) {
+pub fn put(value: &mut Value, key: &str, content: Option<Value>) {
     match content {
         Some(content) => value[key] = content,
         None => {

@@ -8,6 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::state::State;
 
+/// The table of events.
+const EVENTS: &str = "events";
 /// How long an event lives after it was last seen, in seconds, as in kube-apiserver.
 const EVENT_TTL_SECONDS: i64 = 3600;
 /// The interval between searches for expired events.
@@ -15,15 +17,12 @@ const EXPIRY_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Runs until `shutdown`.
 pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
-    let Some(resource) = state.registry.find("", "v1", "events") else {
-        return;
-    };
     while shutdown.run_until_cancelled(tokio::time::sleep(EXPIRY_INTERVAL)).await.is_some() {
         let now = Timestamp::now().as_second();
-        for (key, stored) in state.store.list(&resource.table, None).objects {
+        for (key, stored) in state.store.list(EVENTS, None).objects {
             if now - last_seen(&stored.value) > EVENT_TTL_SECONDS {
                 // an event that was updated in the meantime has not expired, and this deletion fails
-                let _ = state.store.delete(&resource.table, key, stored.revision);
+                let _ = state.store.delete(EVENTS, key, stored.revision);
             }
         }
     }

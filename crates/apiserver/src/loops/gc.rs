@@ -13,11 +13,12 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    deletion::{FOREGROUND, ORPHAN},
+    deletion::{FOREGROUND, ORPHAN, remove_finalizer},
     edit::edit_stored,
     kinds::Resource,
     state::State,
     store::{Key, StoredObject},
+    strategy::put,
     verbs::internal,
 };
 
@@ -118,15 +119,10 @@ async fn judge(
         return;
     }
     if owners.iter().any(|(owner, _)| orphaning.contains(owner)) {
-        let edited = edit_stored(state, &seen.resource, &seen.stored, |value| {
-            if let Some(list) = value.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) {
-                list.retain(|o| !o["uid"].as_str().is_some_and(|u| orphaning.contains(u)));
-            }
-            if value["metadata"]["ownerReferences"].as_array().is_some_and(Vec::is_empty)
-                && let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut)
-            {
-                metadata.remove("ownerReferences");
-            }
+        let edited = edit_stored(state, &seen.resource.table, &seen.stored, |value| {
+            let mut left = value["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+            left.retain(|o| !o["uid"].as_str().is_some_and(|u| orphaning.contains(u)));
+            put(&mut value["metadata"], "ownerReferences", (!left.is_empty()).then(|| left.into()));
         });
         if let Err(error) = edited {
             tracing::debug!(%error, "Cannot orphan an object.");
@@ -134,19 +130,11 @@ async fn judge(
         return;
     }
     let solid = owners.iter().any(|(owner, _)| alive.get(*owner) == Some(&false));
-    let waiting: Vec<&str> = owners
-        .iter()
-        .filter(|(owner, _)| alive.get(*owner) == Some(&true))
-        .map(|(owner, _)| *owner)
-        .collect();
     if solid {
         return;
     }
-    for (owner, block) in &owners {
-        if *block && waiting.contains(owner) {
-            blocked.insert((*owner).to_owned());
-        }
-    }
+    let waiting: Vec<_> = owners.iter().filter(|(owner, _)| alive.get(*owner) == Some(&true)).collect();
+    blocked.extend(waiting.iter().filter(|(_, blocks)| *blocks).map(|(owner, _)| (*owner).to_owned()));
     // After the loop above, because an object blocks its owners until it is gone.
     if metadata["deletionTimestamp"].is_string() {
         return;
@@ -168,18 +156,10 @@ fn has_finalizer(value: &Value, name: &str) -> bool {
 
 fn drop_finalizer(state: &Arc<State>, seen: &CollectedObject, finalizer: &str) {
     let before = seen.stored.value.clone();
-    let edited = edit_stored(state, &seen.resource, &seen.stored, |value| {
-        let mut finalizers = value["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-        finalizers.retain(|f| f != finalizer);
-        if finalizers.is_empty() {
-            if let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut) {
-                metadata.remove("finalizers");
-            }
-        } else {
-            value["metadata"]["finalizers"] = Value::Array(finalizers);
-        }
-    });
-    if edited.is_ok() && state.store.get(&seen.resource.table, &Key::of(&before)).is_none() {
+    let table = &seen.resource.table;
+    let finish = |value: &mut Value| remove_finalizer(&mut value["metadata"], finalizer);
+    let edited = edit_stored(state, table, &seen.stored, finish);
+    if edited.is_ok() && state.store.get(table, &Key::of(&before)).is_none() {
         crate::effects::after_write(state, &seen.resource, Some(&before), None);
     }
 }

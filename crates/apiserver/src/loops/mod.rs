@@ -6,6 +6,7 @@ mod gc;
 mod namespaces;
 mod roles;
 
+use futures::future::OptionFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::ApiServer;
@@ -35,26 +36,12 @@ impl Default for Loops {
 impl ApiServer {
     /// Runs the selected loops until `shutdown`. Without `events`, events accumulate.
     pub async fn run_loops(&self, loops: Loops, shutdown: CancellationToken) {
-        let garbage = async {
-            if loops.garbage {
-                gc::run(&self.state, &shutdown).await;
-            }
-        };
-        let namespaces = async {
-            if loops.namespaces {
-                namespaces::run(&self.state, &shutdown).await;
-            }
-        };
-        let events = async {
-            if loops.events {
-                events::run(&self.state, &shutdown).await;
-            }
-        };
-        let roles = async {
-            if loops.roles {
-                roles::run(&self.state, &shutdown).await;
-            }
-        };
-        tokio::join!(garbage, namespaces, events, roles);
+        let (state, shutdown) = (&self.state, &shutdown);
+        tokio::join!(
+            OptionFuture::from(loops.garbage.then(|| gc::run(state, shutdown))),
+            OptionFuture::from(loops.namespaces.then(|| namespaces::run(state, shutdown))),
+            OptionFuture::from(loops.events.then(|| events::run(state, shutdown))),
+            OptionFuture::from(loops.roles.then(|| roles::run(state, shutdown))),
+        );
     }
 }

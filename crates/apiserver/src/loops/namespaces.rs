@@ -5,21 +5,24 @@ use std::{sync::Arc, time::Duration};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::{edit::edit_stored, state::State, store::StoredObject, verbs::internal};
+use crate::{
+    deletion::remove_finalizer,
+    edit::edit_stored,
+    state::State,
+    store::StoredObject,
+    verbs::{create::NAMESPACES, internal},
+};
 
 /// How often a namespace is checked again while objects in it have finalizers or are terminating.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Runs until `shutdown`.
 pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
-    let Some(resource) = state.registry.find("", "v1", "namespaces") else {
-        return;
-    };
-    let mut changes = state.store.subscribe(&resource.table);
+    let mut changes = state.store.subscribe(NAMESPACES);
     loop {
         changes.borrow_and_update();
         let mut waiting = false;
-        for (_, stored) in state.store.list(&resource.table, None).objects {
+        for (_, stored) in state.store.list(NAMESPACES, None).objects {
             if stored.metadata()["deletionTimestamp"].is_string() {
                 waiting |= !empty(state, &stored).await;
             }
@@ -56,22 +59,6 @@ async fn empty(state: &Arc<State>, namespace: &Arc<StoredObject>) -> bool {
             left |= state.store.get(&resource.table, &key).is_some();
         }
     }
-    if left {
-        return false;
-    }
-    let Some(resource) = state.registry.find("", "v1", "namespaces") else {
-        return true;
-    };
-    edit_stored(state, &resource, namespace, |value| {
-        let mut finalizers = value["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
-        finalizers.retain(|f| f != "kubernetes");
-        if finalizers.is_empty() {
-            if let Some(spec) = value.pointer_mut("/spec").and_then(Value::as_object_mut) {
-                spec.remove("finalizers");
-            }
-        } else {
-            value["spec"]["finalizers"] = Value::Array(finalizers);
-        }
-    })
-    .is_ok()
+    let finish = |value: &mut Value| remove_finalizer(&mut value["spec"], "kubernetes");
+    !left && edit_stored(state, NAMESPACES, namespace, finish).is_ok()
 }

@@ -7,20 +7,19 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{edit::edit_stored, state::State, strategy};
 
+/// The table of cluster roles.
+const ROLES: &str = "rbac.authorization.k8s.io/clusterroles";
+
 /// Runs until `shutdown`.
 pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
-    let Some(resource) = state.registry.find("rbac.authorization.k8s.io", "v1", "clusterroles") else {
-        return;
-    };
-    let mut changes = state.store.subscribe(&resource.table);
+    let mut changes = state.store.subscribe(ROLES);
     loop {
         changes.borrow_and_update();
-        let roles = state.store.list(&resource.table, None).objects;
+        let roles = state.store.list(ROLES, None).objects;
         let all: Vec<&Value> = roles.iter().map(|(_, stored)| &*stored.value).collect();
         for (key, stored) in &roles {
             let Some(gathered) = aggregated_rules(&stored.value, &all) else { continue };
-            if let Err(error) = edit_stored(state, &resource, stored, |role| role["rules"] = gathered.clone())
-            {
+            if let Err(error) = edit_stored(state, ROLES, stored, |role| role["rules"] = gathered.clone()) {
                 tracing::debug!(%error, name = %key.name, "Cannot aggregate the rules of a cluster role.");
             }
         }

@@ -89,8 +89,9 @@ pub(super) fn unrestorable(object: &Value, def: &'static TypeDef) -> Option<Stri
     object.as_object()?.iter().find_map(|(key, value)| unrestorable_field(value, &def.field(key)?.shape))
 }
 
-fn unrestorable_field(value: &Value, shape: &'static Shape) -> Option<String> {
-    let kind = match value {
+/// The kind of the Go value into which a value is decoded, unless it is nil.
+fn kind_of(value: &Value) -> Option<&'static str> {
+    Some(match value {
         Value::Bool(_) => "bool",
         Value::Number(number) if number.is_f64() => "float64",
         Value::Number(_) => "int64",
@@ -98,7 +99,11 @@ fn unrestorable_field(value: &Value, shape: &'static Shape) -> Option<String> {
         Value::Array(_) => "slice",
         Value::Object(_) => "map",
         Value::Null => return None,
-    };
+    })
+}
+
+fn unrestorable_field(value: &Value, shape: &'static Shape) -> Option<String> {
+    let kind = kind_of(value)?;
     let unrecognized = |wanted: &str| Some(format!("unrecognized type: {wanted}"));
     match (shape, value) {
         (Shape::Int32, Value::Number(number)) if number.is_f64() => {
@@ -127,15 +132,8 @@ fn unrestorable_field(value: &Value, shape: &'static Shape) -> Option<String> {
         }),
         (Shape::Bytes | Shape::List { .. }, _) => Some(format!("cannot restore slice from {kind}")),
         (Shape::Map { value: inner, .. }, Value::Object(map)) if matches!(**inner, Shape::String) => {
-            let wrong = |child: &Value| match child {
-                Value::Bool(_) => Some("bool"),
-                Value::Number(number) if number.is_f64() => Some("float64"),
-                Value::Number(_) => Some("int64"),
-                Value::Array(_) => Some("slice"),
-                Value::Object(_) => Some("map"),
-                Value::String(_) | Value::Null => None,
-            };
-            map.values().find_map(wrong).map(|kind| format!("cannot convert {kind} to string"))
+            let wrong = map.values().filter_map(kind_of).find(|kind| *kind != "string");
+            wrong.map(|kind| format!("cannot convert {kind} to string"))
         }
         (Shape::Map { value: inner, .. }, Value::Object(map)) => {
             map.values().find_map(|child| unrestorable_field(child, inner))

@@ -8,7 +8,7 @@ mod scale;
 use jiff::Timestamp;
 use longboat_patch::{fields, gofmt, managed, managed::ManagedError, strategic};
 use longboat_types::type_of_kind;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     clock,
@@ -62,8 +62,6 @@ pub(crate) struct Write<'a> {
 pub(crate) struct PatchOutcome {
     /// The patched object in the version of the request. After an apply, its managedFields are up to date.
     pub object: Value,
-    /// Texts for `Warning` headers.
-    pub warnings: Vec<String>,
     /// Duplicate and unknown fields of the patch. `fieldValidation` decides whether they become an error or a warning.
     pub field_problems: Vec<String>,
     /// The patch in the form that error messages show.
@@ -130,17 +128,9 @@ pub(crate) fn keep_times(live: &Value, new: &mut Value) {
             .iter()
             .all(|key| before.get(key) == after.get(key))
     });
-    if same && without_entries(live) == without_entries(new) {
+    if same && managed::without_entries(live) == managed::without_entries(new) {
         new["metadata"]["managedFields"] = Value::Array(before);
     }
-}
-
-fn without_entries(object: &Value) -> Value {
-    let mut object = object.clone();
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("managedFields");
-    }
-    object
 }
 
 /// Validates the name of a field manager.
@@ -166,7 +156,7 @@ pub(crate) fn check_manager(manager: &str) -> Vec<Cause> {
 
 fn patched(object: Value, duplicates: Vec<String>, shown: String) -> PatchOutcome {
     let field_problems = duplicates.into_iter().map(|path| format!("duplicate field \"{path}\"")).collect();
-    PatchOutcome { object, warnings: Vec::new(), field_problems, shown }
+    PatchOutcome { object, field_problems, shown }
 }
 
 fn unpatchable(refused: JsonPatchError) -> ApiError {
@@ -194,9 +184,7 @@ fn unpatchable(refused: JsonPatchError) -> ApiError {
 /// A 422 error without a cause, as kube-apiserver answers JSON patches that cannot be applied.
 fn unprocessable() -> ApiError {
     let text = "the server rejected our request due to an error in our request";
-    let mut error = ApiError::new(422, "Invalid", text);
-    error.details = Some(serde_json::Map::new());
-    error
+    ApiError::new(422, "Invalid", text).with_details(Map::new())
 }
 
 /// Applies a JSON merge patch (RFC 7386). Like kube-apiserver, this also removes nulls from objects within lists.
@@ -245,7 +233,7 @@ fn apply(write: &Write<'_>, live: Option<&Value>, config: &Value) -> Result<Valu
     let ignored = ignored_fields(write);
     let now = clock::seconds(write.now);
     let options = managed_write(write, &api_version, &write.resource.kind, &now, &ignored);
-    let object = managed::apply(&options, &kinds, live, config).map_err(refusal)?.object;
+    let object = managed::apply(&options, &kinds, live, config).map_err(refusal)?;
     let resource = write.resource;
     if resource.custom().is_none()
         && let Some(def) = type_of_kind(&api_version, &resource.kind)
@@ -312,11 +300,8 @@ fn refusal(error: ManagedError) -> ApiError {
                     })
                 })
                 .collect();
-            let mut refused = ApiError::new(409, "Conflict", conflicts.to_string());
-            let mut details = serde_json::Map::new();
-            details.insert("causes".to_owned(), Value::Array(causes));
-            refused.details = Some(details);
-            refused
+            let details = Map::from_iter([("causes".to_owned(), Value::Array(causes))]);
+            ApiError::new(409, "Conflict", conflicts.to_string()).with_details(details)
         }
     }
 }

@@ -33,28 +33,21 @@ pub(crate) fn apply_scale(
 ) -> Result<PatchOutcome, ApiError> {
     let document = body::apply_patch(body)?;
     let replicas = |api_version: &str| {
-        let at = if api_version == resource.api_version() {
+        let other;
+        let of_version = if api_version == resource.api_version() {
             resource
-                .custom()
-                .and_then(|custom| custom.scale.as_ref())
-                .map(|paths| paths.spec_replicas.clone())
         } else {
-            let other = write.registry.find_kind(api_version, &resource.kind)?;
-            other.custom().and_then(|custom| custom.scale.as_ref()).map(|paths| paths.spec_replicas.clone())
+            other = write.registry.find_kind(api_version, &resource.kind)?;
+            &other
         };
-        let names: Vec<String> =
-            at.unwrap_or_else(|| "spec.replicas".to_owned()).split('.').map(str::to_owned).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        Some(Path::of_fields(&names))
+        let paths = of_version.custom().and_then(|custom| custom.scale.as_ref());
+        let path = paths.map_or("spec.replicas", |paths| &paths.spec_replicas);
+        Some(Path::of_fields(&path.split('.').collect::<Vec<_>>()))
     };
-    let mut live = scale.clone();
-    match managed::scale_to_subresource(parent, &replicas) {
-        Value::Null => {
-            if let Some(metadata) = live["metadata"].as_object_mut() {
-                metadata.remove("managedFields");
-            }
-        }
-        entries => live["metadata"]["managedFields"] = entries,
+    let mut live = managed::without_entries(scale);
+    let entries = managed::scale_to_subresource(parent, &replicas);
+    if !entries.is_null() {
+        live["metadata"]["managedFields"] = entries;
     }
     let now = clock::seconds(write.now);
     let options = managed::Write {
@@ -66,8 +59,7 @@ pub(crate) fn apply_scale(
         now: &now,
         ignored: None,
     };
-    let mut object =
-        managed::apply(&options, &ScaleOnly, Some(&live), &document.value).map_err(refusal)?.object;
+    let mut object = managed::apply(&options, &ScaleOnly, Some(&live), &document.value).map_err(refusal)?;
     let mut owner = parent.clone();
     managed::scale_to_parent(&mut owner, &resource.api_version(), &object, &replicas);
     let entries = owner["metadata"].get("managedFields").cloned().unwrap_or_else(|| json!([]));

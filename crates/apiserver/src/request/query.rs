@@ -139,6 +139,18 @@ impl FieldValidation {
             )),
         }
     }
+
+    /// Adds the problems to the warnings, or returns them as an error.
+    pub(crate) fn report(self, problems: Vec<String>, warnings: &mut Vec<String>) -> Result<(), String> {
+        match self {
+            Self::Strict if !problems.is_empty() => {
+                return Err(format!("strict decoding error: {}", problems.join(", ")));
+            }
+            Self::Warn => warnings.extend(problems),
+            Self::Strict | Self::Ignore => {}
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -150,10 +150,10 @@ impl Store {
     }
 
     /// Creates a table. Watches that start before this moment are refused as too old.
-    pub(crate) fn create_table(&self, table: &Arc<str>) {
+    pub(crate) fn create_table(&self, table: &str) {
         let mut inner = self.inner.lock();
         let revision = inner.revision;
-        inner.tables.entry(Arc::clone(table)).or_insert_with(|| Table::new(revision));
+        inner.tables.entry(table.into()).or_insert_with(|| Table::new(revision));
     }
 
     /// Removes an (empty) table. Its watches end.
@@ -164,7 +164,7 @@ impl Store {
     /// Stores a new object if the objects that it belongs to, given by their tables and keys, exist and are not being deleted.
     pub fn create(
         &self,
-        table: &Arc<str>,
+        table: &str,
         key: Key,
         value: Value,
         parents: &[(&str, Key)],
@@ -183,7 +183,7 @@ impl Store {
     /// Replaces the object if it is at revision `expected`.
     pub fn update(
         &self,
-        table: &Arc<str>,
+        table: &str,
         key: Key,
         expected: u64,
         value: Value,
@@ -195,7 +195,7 @@ impl Store {
     }
 
     /// Removes the object if it is at revision `expected`. Returns its last state.
-    pub fn delete(&self, table: &Arc<str>, key: Key, expected: u64) -> Result<Arc<StoredObject>, WriteError> {
+    pub fn delete(&self, table: &str, key: Key, expected: u64) -> Result<Arc<StoredObject>, WriteError> {
         let mut inner = self.inner.lock();
         inner.check(table, &key, expected)?;
         self.write(&mut inner, table, key, Write::Remove)
@@ -203,10 +203,10 @@ impl Store {
 
     /// Returns a signal of the table's changes, whose value is the table's last revision. The signal ends when the table is
     /// dropped.
-    pub fn subscribe(&self, table: &Arc<str>) -> watch::Receiver<u64> {
+    pub fn subscribe(&self, table: &str) -> watch::Receiver<u64> {
         let mut inner = self.inner.lock();
         // A watch may come before the first object of its kind.
-        inner.tables.entry(Arc::clone(table)).or_insert_with(|| Table::new(0)).signal.subscribe()
+        inner.tables.entry(table.into()).or_insert_with(|| Table::new(0)).signal.subscribe()
     }
 
     /// Returns up to `most` changes of a table after `cursor`, and the cursor for the next call.
@@ -238,7 +238,7 @@ impl Store {
     fn write(
         &self,
         inner: &mut Inner,
-        table: &Arc<str>,
+        table: &str,
         key: Key,
         write: Write,
     ) -> Result<Arc<StoredObject>, WriteError> {
@@ -259,7 +259,7 @@ impl Store {
                 .map_err(|error| WriteError::Journal(error.to_string()))?;
         }
         inner.revision = revision;
-        let target = inner.tables.entry(Arc::clone(table)).or_insert_with(|| Table::new(0));
+        let target = inner.tables.entry(table.into()).or_insert_with(|| Table::new(0));
         let kept = after.kept();
         if deleted {
             target.objects.remove(&key);

@@ -1,11 +1,12 @@
 //! The effects of CustomResourceDefinitions: their conditions, and the resources that they define.
 
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::{
     clock,
+    deletion::remove_finalizer,
     edit::edit_stored,
     kinds::custom,
     state::State,
@@ -70,23 +71,14 @@ fn reconsider(state: &State, name: &str) {
         .filter(|(key, _)| key.name != name)
         .map(|(_, stored)| stored)
         .collect();
-    let Some(resource) = state.registry.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-    else {
-        return;
-    };
-    let written = edit_stored(state, &resource, &stored, |crd| {
+    let written = edit_stored(state, TABLE, &stored, |crd| {
         let others: Vec<&Value> = others.iter().map(|other| other.value.head()).collect();
-        update_status(crd, &others);
+        if let Some(status) = longboat_schema::names_status(crd, &others, &clock::now()) {
+            crd["status"] = status;
+        }
     });
     if let Ok(written) = written {
         serve(state, name, &written.value);
-    }
-}
-
-fn update_status(crd: &mut Value, others: &[&Value]) {
-    let now = clock::now();
-    if let Some(status) = longboat_schema::names_status(crd, others, &now) {
-        crd["status"] = status;
     }
 }
 
@@ -124,32 +116,23 @@ fn empty(state: &State, name: &str) {
     let Some(stored) = state.store.get(TABLE, &key) else { return };
     let resources = custom::resources(&stored.value);
     let Some(first) = resources.first() else { return };
-    if state.store.count(&first.table) > 0
-        && let Some(crds) = state.registry.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-    {
+    if state.store.count(&first.table) > 0 {
         // an error means that the definition is gone
-        let _ = edit_stored(state, &crds, &stored, |crd| {
+        let _ = edit_stored(state, TABLE, &stored, |crd| {
             longboat_schema::terminating(crd, true, &clock::now());
         });
     }
-    let mut left = HashSet::new();
-    for (key, object) in state.store.list(&first.table, None).objects {
-        let gone = edit_stored(state, first, &object, |value| {
+    for (_, object) in state.store.list(&first.table, None).objects {
+        // an error means that the object is gone
+        let _ = edit_stored(state, &first.table, &object, |value| {
             if value["metadata"]["deletionTimestamp"].is_null() {
                 value["metadata"]["deletionTimestamp"] = Value::from(clock::now());
                 value["metadata"]["deletionGracePeriodSeconds"] = Value::from(0);
                 crate::strategy::bump_for_deletion(value);
             }
         });
-        let held = object.metadata()["finalizers"].as_array().is_some_and(|f| !f.is_empty());
-        if gone.is_err() || held {
-            left.insert(key);
-        }
     }
-    if !left.is_empty() {
-        return;
-    }
-    finish(state, &key);
+    finish_if_empty(state, &key, &first.table);
 }
 
 /// Called when a custom resource is gone. Deletes its definition if the definition was waiting for that.
@@ -159,29 +142,17 @@ pub(crate) fn instance_gone(state: &State, crd_name: &str) {
     if stored.metadata()["deletionTimestamp"].is_null() {
         return;
     }
-    if state.store.count(&custom::table(stored.value.head())) == 0 {
-        finish(state, &key);
-    }
+    finish_if_empty(state, &key, &custom::table(stored.value.head()));
 }
 
-fn finish(state: &State, key: &Key) {
-    let Some(resource) = state.registry.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-    else {
+/// Deletes a definition if its table has no objects. They are counted now: others may delete them, too.
+fn finish_if_empty(state: &State, key: &Key, table: &str) {
+    if state.store.count(table) > 0 {
         return;
-    };
+    }
     let Some(stored) = state.store.get(TABLE, key) else { return };
     let before = stored.value.clone();
-    let done = edit_stored(state, &resource, &stored, |crd| {
-        let mut finalizers = crd["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-        finalizers.retain(|f| f != CLEANUP);
-        if finalizers.is_empty() {
-            if let Some(metadata) = crd.pointer_mut("/metadata").and_then(Value::as_object_mut) {
-                metadata.remove("finalizers");
-            }
-        } else {
-            crd["metadata"]["finalizers"] = Value::Array(finalizers);
-        }
-    });
+    let done = edit_stored(state, TABLE, &stored, |crd| remove_finalizer(&mut crd["metadata"], CLEANUP));
     if done.is_ok() && state.store.get(TABLE, key).is_none() {
         changed(state, Some(&before), None);
     }

@@ -14,12 +14,13 @@ use crate::{
     kinds::Resource,
     limits, patching, rbac, respond,
     review::Review,
-    status::{ApiError, Cause, StatusDetails},
+    status::{ApiError, StatusDetails},
     store::{Key, WriteError},
     strategy,
 };
 
-const NAMESPACES: &str = "/namespaces";
+/// The table of namespaces.
+pub(crate) const NAMESPACES: &str = "/namespaces";
 /// How many suffixes to try if a generated name is taken.
 const MAX_ATTEMPTS: usize = 8;
 
@@ -59,7 +60,7 @@ pub(crate) async fn object(
 async fn attempt(
     call: &mut Call<'_>,
     resource: &Resource,
-    value: Value,
+    mut value: Value,
     dry_run: bool,
     track: bool,
 ) -> Result<RequestedObject, ApiError> {
@@ -80,7 +81,6 @@ async fn attempt(
         user: &user,
         dry_run,
     };
-    let mut value = value;
     if track {
         let write = patching::Write {
             registry: &call.state.registry,
@@ -158,11 +158,7 @@ pub(crate) fn check_namespace(call: &Call<'_>, value: &mut Value) -> Result<(), 
             }
             value["metadata"]["namespace"] = Value::from(namespace.as_str());
         }
-        None => {
-            if let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut) {
-                metadata.remove("namespace");
-            }
-        }
+        None => strategy::put(&mut value["metadata"], "namespace", None),
     }
     Ok(())
 }
@@ -202,16 +198,11 @@ fn check_namespace_exists(call: &Call<'_>, namespace: &str, name: &str) -> Resul
         call.resource.about(name),
         format!("unable to create new content in namespace {namespace} because it is being terminated"),
     );
-    let cause = Cause {
-        reason: "NamespaceTerminating",
-        message: format!("namespace {namespace} is being terminated"),
-        field: "metadata.namespace".to_owned(),
-    };
     if let Some(details) = &mut error.details {
-        details.insert(
-            "causes".to_owned(),
-            json!([{"reason": cause.reason, "message": cause.message, "field": cause.field}]),
-        );
+        let message = format!("namespace {namespace} is being terminated");
+        let cause =
+            json!({"reason": "NamespaceTerminating", "message": message, "field": "metadata.namespace"});
+        details.insert("causes".to_owned(), json!([cause]));
     }
     Err(error)
 }

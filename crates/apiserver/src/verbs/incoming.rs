@@ -194,15 +194,7 @@ pub(crate) fn normalise(
         .collect();
     let unknown = strategy::prune(resource, &mut value);
     problems.extend(unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
-    if !problems.is_empty() {
-        match validation {
-            FieldValidation::Ignore => {}
-            FieldValidation::Warn => call.warnings.extend(problems),
-            FieldValidation::Strict => {
-                return Err(unreadable(resource, &format!("strict decoding error: {}", problems.join(", "))));
-            }
-        }
-    }
+    validation.report(problems, &mut call.warnings).map_err(|why| unreadable(resource, &why))?;
     strategy::default(resource, &mut value);
     limits::refuse_large(&value)?;
     Ok(value)

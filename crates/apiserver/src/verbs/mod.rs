@@ -23,7 +23,7 @@ use crate::{
     request::{Request, path::ResourcePath},
     state::State,
     status::ApiError,
-    store::Key,
+    store::{Key, StoredObject},
 };
 
 /// One request for a resource.
@@ -42,6 +42,11 @@ impl Call<'_> {
     /// Returns the key of the object that the path names.
     pub(crate) fn key(&self) -> Key {
         Key::new(self.path.namespace.clone().unwrap_or_default(), self.path.name.clone().unwrap_or_default())
+    }
+
+    /// Returns the object that the path names.
+    pub(crate) fn stored(&self) -> Result<Arc<StoredObject>, ApiError> {
+        self.state.store.get(&self.resource.table, &self.key()).ok_or_else(|| self.not_found())
     }
 
     /// Returns the error that the object of the path does not exist.

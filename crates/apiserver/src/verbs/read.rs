@@ -31,7 +31,7 @@ pub(crate) async fn get(call: &Call<'_>) -> Result<Answer, ApiError> {
         let asked = parse_revision(text).map_err(ApiError::unexpected_error)?;
         check_reached(asked, call.state.store.revision())?;
     }
-    let stored = call.state.store.get(&call.resource.table, &call.key()).ok_or_else(|| call.not_found())?;
+    let stored = call.stored()?;
     let shown = form::show(call.state, &call.resource, stored).await?;
     respond::object(call.request, &call.resource, 200, &shown)
 }
@@ -128,63 +128,34 @@ fn check_options(call: &Call<'_>, continues: bool, watch: bool) -> Result<(), Ap
     let matching = query.get("resourceVersionMatch").unwrap_or_default();
     let initial = query.get("sendInitialEvents");
     let field = "resourceVersionMatch";
-    let mut causes = Vec::new();
-    if watch {
-        if initial.is_some() {
-            if matching != "NotOlderThan" {
-                causes.push(Cause::forbidden(
-                    field,
-                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-                ));
-            }
-            if !matches!(matching, "" | "NotOlderThan") {
-                causes.push(Cause::unsupported(field, &Value::from(matching), &["NotOlderThan"]));
-            }
-        } else if !matching.is_empty() {
-            causes.push(Cause::forbidden(
-                field,
-                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-            ));
-            if matching != "NotOlderThan" {
-                causes.push(Cause::unsupported(field, &Value::from(matching), &["NotOlderThan"]));
-            }
-        }
-        if continues {
-            causes
-                .push(Cause::forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
-        }
+    let (given, initial) = (!matching.is_empty(), initial.is_some());
+    let forbidden = |why| Cause::forbidden(field, why);
+    let unsupported = |known| Cause::unsupported(field, &Value::from(matching), known);
+    let causes = if watch {
+        vec![
+            (initial && matching != "NotOlderThan").then(|| {
+                forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+            }),
+            (!initial && given).then(|| {
+                forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+            }),
+            (given && matching != "NotOlderThan").then(|| unsupported(&["NotOlderThan"][..])),
+            continues.then(|| forbidden("resourceVersionMatch is forbidden when continue is provided")),
+        ]
     } else {
-        if initial.is_some() {
-            causes.push(Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
-        }
-        if !matching.is_empty() {
-            if version.is_empty() {
-                causes.push(Cause::forbidden(
-                    field,
-                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
-                ));
-            }
-            if continues {
-                causes.push(Cause::forbidden(
-                    field,
-                    "resourceVersionMatch is forbidden when continue is provided",
-                ));
-            }
-            if !matches!(matching, "Exact" | "NotOlderThan") {
-                causes.push(Cause::unsupported(
-                    field,
-                    &Value::from(matching),
-                    &["Exact", "NotOlderThan", ""],
-                ));
-            }
-            if matching == "Exact" && version == "0" {
-                causes.push(Cause::forbidden(
-                    field,
-                    "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
-                ));
-            }
-        }
-    }
+        vec![
+            initial.then(|| Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")),
+            (given && version.is_empty())
+                .then(|| forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided")),
+            (given && continues)
+                .then(|| forbidden("resourceVersionMatch is forbidden when continue is provided")),
+            (given && !matches!(matching, "Exact" | "NotOlderThan"))
+                .then(|| unsupported(&["Exact", "NotOlderThan", ""][..])),
+            (matching == "Exact" && version == "0")
+                .then(|| forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"")),
+        ]
+    };
+    let causes: Vec<Cause> = causes.into_iter().flatten().collect();
     if causes.is_empty() {
         return Ok(());
     }

@@ -1,7 +1,5 @@
 //! `…/<name>/scale`: the replicas of any scalable object, as an autoscaling/v1 Scale.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use super::{
@@ -21,8 +19,7 @@ use crate::{
 
 /// `GET …/scale`.
 pub(crate) async fn get(call: &Call<'_>) -> Result<Answer, ApiError> {
-    let stored = call.state.store.get(&call.resource.table, &call.key()).ok_or_else(|| call.not_found())?;
-    let shown = form::show(call.state, &call.resource, stored).await?;
+    let shown = form::show(call.state, &call.resource, call.stored()?).await?;
     check_replicas(&call.resource, shown.value())?;
     Ok(respond::document(call.request, 200, &scale_of(&call.resource, shown.value())))
 }
@@ -61,7 +58,8 @@ pub(crate) async fn patch(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     let kind = update::patch_kind(call)?;
     let dry_run = call.request.query.dry_run("PatchOptions")?;
     update::check_patch_options(call, kind)?;
-    let live = current(call).await?;
+    let parent = form::show(call.state, &call.resource, call.stored()?).await?;
+    let live = scale_of(&call.resource, parent.value());
     let manager = call.request.field_manager();
     let resource = scale_resource(&call.resource);
     let write_options = patching::Write {
@@ -74,14 +72,10 @@ pub(crate) async fn patch(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     };
     let applies = kind == patching::PatchKind::Apply;
     let patched = if applies {
-        let stored =
-            call.state.store.get(&call.resource.table, &call.key()).ok_or_else(|| call.not_found())?;
-        let parent = form::show(call.state, &call.resource, stored).await?.into_value();
-        patching::apply_scale(&write_options, &call.resource, &call.request.body, &parent, &live)?
+        patching::apply_scale(&write_options, &call.resource, &call.request.body, parent.value(), &live)?
     } else {
         patching::patch(&write_options, kind, &call.request.body, Some(&live))?
     };
-    call.warnings.extend(patched.warnings);
     check_patched(call, &patched.object, &patched.shown)?;
     write(call, patched.object, applies, dry_run).await
 }
@@ -108,16 +102,8 @@ fn check_patched(call: &mut Call<'_>, scale: &Value, shown: &str) -> Result<(), 
         .filter(|(field, _)| *field != "replicas")
         .map(|(field, _)| format!("unknown field \"spec.{field}\""))
         .collect();
-    match FieldValidation::of(&call.request.query, "PatchOptions")? {
-        FieldValidation::Strict if !problems.is_empty() => {
-            Err(update::refuse_patch(shown, &format!("strict decoding error: {}", problems.join(", "))))
-        }
-        FieldValidation::Warn => {
-            call.warnings.extend(problems);
-            Ok(())
-        }
-        _ => Ok(()),
-    }
+    let validation = FieldValidation::of(&call.request.query, "PatchOptions")?;
+    validation.report(problems, &mut call.warnings).map_err(|why| update::refuse_patch(shown, &why))
 }
 
 /// Writes the replicas of a Scale to its object. After an apply (`applied`), the Scale carries the `managedFields` of the
@@ -153,12 +139,6 @@ async fn write(call: &mut Call<'_>, scale: Value, applied: bool, dry_run: bool) 
     update::change(call, Some("scale"), &Change::Edit(edit, input), dry_run)
         .await
         .map(|(_, shown)| respond::document(call.request, 200, &scale_of(&call.resource, shown.value())))
-}
-
-async fn current(call: &Call<'_>) -> Result<Value, ApiError> {
-    let stored = call.state.store.get(&call.resource.table, &call.key()).ok_or_else(|| call.not_found())?;
-    let shown = form::show(call.state, &call.resource, Arc::clone(&stored)).await?;
-    Ok(scale_of(&call.resource, shown.value()))
 }
 
 /// Refuses to read the Scale of a custom object without replicas.

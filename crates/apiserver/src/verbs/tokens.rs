@@ -24,7 +24,7 @@ const MAX_LIFE: i64 = 1 << 32;
 
 /// Answers with a new token of the account.
 pub(crate) fn request(call: &Call<'_>) -> Result<Answer, ApiError> {
-    let account = call.state.store.get(&call.resource.table, &call.key()).ok_or_else(|| call.not_found())?;
+    let account = call.stored()?;
     let asked = Resource {
         group: "authentication.k8s.io".to_owned(),
         kind: "TokenRequest".to_owned(),

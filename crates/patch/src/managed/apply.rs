@@ -15,28 +15,20 @@ use super::{
     ManagedError, Versions, Write,
     entries::{self, Manager, OwnedFields, Ownership},
     last_applied, update,
-    updater::{ConversionOutcome, VersionedObject, reconcile, strip, take_over},
+    updater::{VersionedObject, reconcile, strip, take_over},
 };
 
 /// The manager of fields that existed before ownership was tracked.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// The result of an apply.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ApplyOutcome {
-    /// The object in `write.api_version` with its `managedFields`; not defaulted yet.
-    pub object: Value,
-    /// Whether a field of the live object changed. If not, entries keep their times.
-    pub changed: bool,
-}
-
-/// Applies `config` to `live`, both in `write.api_version`. `live` is `None` if the object does not exist yet.
+/// Applies `config` to `live`, both in `write.api_version`. `live` is `None` if the object does not exist yet. Returns the
+/// object with its `managedFields`; not defaulted yet. If no field of the live object changed, entries keep their times.
 pub fn apply(
     write: &Write<'_>,
     versions: &dyn Versions,
     live: Option<&Value>,
     config: &Value,
-) -> Result<ApplyOutcome, ManagedError> {
+) -> Result<Value, ManagedError> {
     check_type(write, config)?;
     let empty = update::empty_object(write);
     let live = live.unwrap_or(&empty);
@@ -59,13 +51,12 @@ pub fn apply(
         other => other,
     };
     let (object, owners) = result?;
-    let changed = object.is_some();
     let mut object = object.unwrap_or(live);
     if write.manager == last_applied::KUBECTL {
         last_applied::refresh(&mut object, config);
     }
     entries::encode(&mut object, &owners);
-    Ok(ApplyOutcome { object, changed })
+    Ok(object)
 }
 
 fn check_type(write: &Write<'_>, config: &Value) -> Result<(), ManagedError> {
@@ -131,7 +122,7 @@ fn merged(
     let owned = OwnedFields { set, api_version: write.api_version.to_owned(), applied: true, time };
     owners.insert(me.clone(), owned);
 
-    let merged = VersionedObject { value: Arc::new(merged), api_version: write.api_version.to_owned(), node };
+    let merged = live_seen.with(merged);
     let new = match last.filter(|last| !last.set.is_empty()) {
         Some(last) => prune(&merged, &owners, &me, &last, versions)?,
         None => merged,
@@ -200,29 +191,23 @@ fn prune<'a>(
     last: &OwnedFields,
     versions: &'a dyn Versions,
 ) -> Result<VersionedObject<'a>, ManagedError> {
-    let ConversionOutcome::Yes(merged_then) = merged.convert(versions, &last.api_version)? else {
+    let Some(merged_then) = merged.convert(versions, &last.api_version)? else {
         return Ok(merged.clone());
     };
     let last_set = with_named_members(&last.set, Some(merged_then.node));
-    let mut pruned = merged_then.clone();
-    pruned.value = Arc::new(typed::remove(&merged_then.value, &last_set, merged_then.node));
-
+    let pruned = merged_then.with(typed::remove(&merged_then.value, &last_set, merged_then.node));
     let pruned = add_back_owned(&merged_then, pruned, &last.api_version, owners, versions)?;
 
     // Only fields that this manager applied may be removed. Fields without an owner stay.
-    let ConversionOutcome::Yes(pruned) = pruned.convert(versions, &last.api_version)? else {
+    let Some(pruned) = pruned.convert(versions, &last.api_version)? else {
         return Ok(merged.clone());
     };
     let of_pruned = named_set(&pruned);
     let of_merged = named_set(&merged_then);
     let gone = of_merged.difference(&of_pruned).intersection(&last_set);
-    let mut result = merged_then.clone();
-    result.value = Arc::new(typed::remove(&merged_then.value, &gone, merged_then.node));
+    let result = merged_then.with(typed::remove(&merged_then.value, &gone, merged_then.node));
     let to = owners.get(me).map_or(merged.api_version.as_str(), |owned| owned.api_version.as_str());
-    match result.convert(versions, to)? {
-        ConversionOutcome::Yes(result) => Ok(result),
-        ConversionOutcome::Gone => Ok(merged.clone()),
-    }
+    Ok(result.convert(versions, to)?.unwrap_or_else(|| merged.clone()))
 }
 
 fn named_set(seen: &VersionedObject<'_>) -> Set {
@@ -244,15 +229,14 @@ fn add_back_owned<'a>(
     let first = by_version.remove_entry(pruned_version);
     let (mut merged, mut pruned) = (merged.clone(), pruned);
     for (version, owned) in first.into_iter().chain(by_version) {
-        let (ConversionOutcome::Yes(merged_now), ConversionOutcome::Yes(pruned_now)) =
+        let (Some(merged_now), Some(pruned_now)) =
             (merged.convert(versions, version)?, pruned.convert(versions, version)?)
         else {
             continue;
         };
         let keep = named_set(&pruned_now).union(&with_named_members(&owned, Some(merged_now.node)));
         let gone = named_set(&merged_now).difference(&keep);
-        pruned = merged_now.clone();
-        pruned.value = Arc::new(typed::remove(&merged_now.value, &gone, merged_now.node));
+        pruned = merged_now.with(typed::remove(&merged_now.value, &gone, merged_now.node));
         merged = merged_now;
     }
     Ok(pruned)

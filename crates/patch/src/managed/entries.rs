@@ -122,8 +122,8 @@ fn entry(manager: &Manager, owned: &OwnedFields) -> Value {
     Value::Object(entry)
 }
 
-/// The object without its entries.
-pub(super) fn without_entries(object: &Value) -> Value {
+/// The object without its `managedFields`.
+pub fn without_entries(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
         metadata.remove("managedFields");

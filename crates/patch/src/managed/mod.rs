@@ -15,8 +15,9 @@ use serde_json::Value;
 
 use crate::{fields::Set, schema::Node};
 
-pub use apply::{ApplyOutcome, apply};
+pub use apply::apply;
 pub use conflict::{Conflict, Conflicts};
+pub use entries::without_entries;
 pub use scale::{scale_to_parent, scale_to_subresource};
 pub use update::update;
 

@@ -139,12 +139,11 @@ fn apply_owns_merges_conflicts_and_gives_up() {
     let kind = built_in("v1", "ConfigMap");
     let one = write("v1", "ConfigMap", "one");
     let first = apply(&one, &kind, None, &config_map(&json!({"k": "1", "m": "1"}))).unwrap();
-    assert_eq!(entries(&first.object), [entry("one", "Apply", json!({"f:data": {"f:k": {}, "f:m": {}}}))]);
-    let live = stored(first.object);
+    assert_eq!(entries(&first), [entry("one", "Apply", json!({"f:data": {"f:k": {}, "f:m": {}}}))]);
+    let live = stored(first);
 
     let same = apply(&one, &kind, Some(&live), &config_map(&json!({"k": "1", "m": "1"}))).unwrap();
-    assert!(!same.changed);
-    assert_eq!(same.object, live);
+    assert_eq!(same, live);
 
     let two = write("v1", "ConfigMap", "two");
     let error = apply(&two, &kind, Some(&live), &config_map(&json!({"k": "2"}))).unwrap_err();
@@ -153,17 +152,17 @@ fn apply_owns_merges_conflicts_and_gives_up() {
     let forced = Write { force: true, ..two };
     let taken = apply(&forced, &kind, Some(&live), &config_map(&json!({"k": "2"}))).unwrap();
     assert_eq!(
-        entries(&taken.object),
+        entries(&taken),
         [
             entry("one", "Apply", json!({"f:data": {"f:m": {}}})),
             entry("two", "Apply", json!({"f:data": {"f:k": {}}})),
         ]
     );
-    assert_eq!(taken.object["data"], json!({"k": "2", "m": "1"}));
+    assert_eq!(taken["data"], json!({"k": "2", "m": "1"}));
 
-    let live = stored(taken.object);
+    let live = stored(taken);
     let given_up = apply(&one, &kind, Some(&live), &config_map(&json!({}))).unwrap();
-    assert_eq!(given_up.object["data"], json!({"k": "2"}));
+    assert_eq!(given_up["data"], json!({"k": "2"}));
 }
 
 #[test]
@@ -173,7 +172,7 @@ fn fields_from_before_the_first_apply_get_an_owner() {
     let applied =
         apply(&write("v1", "ConfigMap", "two"), &kind, Some(&live), &config_map(&json!({"l": "1"}))).unwrap();
     assert_eq!(
-        entries(&applied.object),
+        entries(&applied),
         [
             entry("two", "Apply", json!({"f:data": {"f:l": {}}})),
             entry("before-first-apply", "Update", json!({"f:data": {".": {}, "f:k": {}}})),
@@ -216,14 +215,12 @@ fn keyed_lists_of_custom_objects_merge_between_managers() {
     let one = write("x/v1", "W", "one");
     let two = write("x/v1", "W", "two");
     let both = json!([{"name": "x", "value": "1"}, {"name": "y", "value": "1"}]);
-    let live = stored(apply(&one, &kind, None, &object(both)).unwrap().object);
-    let live = stored(
-        apply(&two, &kind, Some(&live), &object(json!([{"name": "z", "value": "2"}]))).unwrap().object,
-    );
+    let live = stored(apply(&one, &kind, None, &object(both)).unwrap());
+    let live =
+        stored(apply(&two, &kind, Some(&live), &object(json!([{"name": "z", "value": "2"}]))).unwrap());
     assert_eq!(live["spec"]["entries"].as_array().unwrap().len(), 3);
-    let live = stored(
-        apply(&one, &kind, Some(&live), &object(json!([{"name": "y", "value": "1"}]))).unwrap().object,
-    );
+    let live =
+        stored(apply(&one, &kind, Some(&live), &object(json!([{"name": "y", "value": "1"}]))).unwrap());
     assert_eq!(live["spec"]["entries"], json!([{"name": "y", "value": "1"}, {"name": "z", "value": "2"}]));
     let clash = object(json!([{"name": "z", "value": "3"}, {"name": "y", "value": "1"}]));
     let error = apply(&one, &kind, Some(&live), &clash).unwrap_err();
@@ -253,9 +250,8 @@ fn kubectl_takes_over_from_its_client_side_self() {
     let live = stored(live);
     let config = config_map(&json!({"k": "2"}));
     let applied = apply(&write("v1", "ConfigMap", "kubectl"), &kind, Some(&live), &config).unwrap();
-    assert_eq!(applied.object["data"], json!({"k": "2"}));
-    let annotation =
-        &applied.object["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"];
+    assert_eq!(applied["data"], json!({"k": "2"}));
+    let annotation = &applied["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"];
     assert_eq!(serde_json::from_str::<Value>(annotation.as_str().unwrap()).unwrap(), config);
     assert!(matches!(
         apply(&write("v1", "ConfigMap", "other"), &kind, Some(&live), &config),
@@ -280,7 +276,7 @@ fn replicas_set_through_scale_change_hands() {
         apply(&scaler, &of_scale, Some(&before), &config).unwrap_err().to_string(),
         "Apply failed with 1 conflict: conflict with \"maker\" using autoscaling/v1: .spec.replicas"
     );
-    let after = apply(&Write { force: true, ..scaler }, &of_scale, Some(&before), &config).unwrap().object;
+    let after = apply(&Write { force: true, ..scaler }, &of_scale, Some(&before), &config).unwrap();
     scale_to_parent(&mut live, "apps/v1", &after, &path);
     assert_eq!(
         entries(&live),
@@ -299,7 +295,7 @@ fn ignored_fields_come_to_nobody() {
     let mut config = deployment(&json!({"replicas": 2}));
     config["status"] = json!({"replicas": 7});
     let applied = apply(&one, &kind, None, &config).unwrap();
-    assert_eq!(entries(&applied.object), [entry("one", "Apply", json!({"f:spec": {"f:replicas": {}}}))]);
+    assert_eq!(entries(&applied), [entry("one", "Apply", json!({"f:spec": {"f:replicas": {}}}))]);
 }
 
 #[test]
@@ -350,13 +346,13 @@ fn what_is_still_applied_stays_when_the_last_field_in_it_is_not_any_more() {
         json!({"gateway": {"refs": [{"name": "a"}]}, "scheduler": {"image": "i"}}),
         json!({"gateway": {"refs": []}, "scheduler": {"labels": {"a": "b"}, "image": "i"}}),
     ] {
-        let live = stored(apply(&write, &kind, None, &service(before)).unwrap().object);
+        let live = stored(apply(&write, &kind, None, &service(before)).unwrap());
         let after = service(json!({"gateway": {}, "scheduler": {}}));
-        let object = apply(&write, &kind, Some(&live), &after).unwrap().object;
+        let object = apply(&write, &kind, Some(&live), &after).unwrap();
         assert_eq!(object["spec"], after["spec"]);
         // The manager that removes all of its fields removes the object, too.
         let live = stored(object);
-        let object = apply(&write, &kind, Some(&live), &service(json!({"route": {}}))).unwrap().object;
+        let object = apply(&write, &kind, Some(&live), &service(json!({"route": {}}))).unwrap();
         assert_eq!(object["spec"], json!({"router": {"route": {}}}));
     }
 }
@@ -391,7 +387,7 @@ fn an_object_is_not_converted_for_each_of_its_managers() {
             live["apiVersion"] = json!(api_version);
         }
         let write = write(&api_version, "A", &manager);
-        stored(apply(&write, &kind, live.as_ref(), &object(version, field)).unwrap().object)
+        stored(apply(&write, &kind, live.as_ref(), &object(version, field)).unwrap())
     };
     let first = applied(None, "v1", 0);
     let live = (1..40).fold(first, |live, field| applied(Some(&live), "v1", field));

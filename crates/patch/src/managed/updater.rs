@@ -11,7 +11,7 @@ use crate::{
 };
 
 use super::{
-    Conflicts, ManagedError, Versions, conflict,
+    ManagedError, Versions, conflict,
     entries::{Manager, OwnedFields, Ownership},
 };
 
@@ -21,12 +21,6 @@ pub(super) struct VersionedObject<'a> {
     pub(super) value: Arc<Value>,
     pub(super) api_version: String,
     pub(super) node: Node<'a>,
-}
-
-pub(super) enum ConversionOutcome<'a> {
-    Yes(VersionedObject<'a>),
-    /// The version is no longer served.
-    Gone,
 }
 
 impl<'a> VersionedObject<'a> {
@@ -43,19 +37,19 @@ impl<'a> VersionedObject<'a> {
         Ok(Self { value: Arc::new(value), api_version: api_version.to_owned(), node })
     }
 
-    pub(super) fn convert(
-        &self,
-        versions: &'a dyn Versions,
-        to: &str,
-    ) -> Result<ConversionOutcome<'a>, ManagedError> {
+    /// Converts the object to another version. Returns `None` if the version is no longer served.
+    pub(super) fn convert(&self, versions: &'a dyn Versions, to: &str) -> Result<Option<Self>, ManagedError> {
         if to == self.api_version {
-            return Ok(ConversionOutcome::Yes(self.clone()));
+            return Ok(Some(self.clone()));
         }
-        let Some(node) = versions.schema(to) else { return Ok(ConversionOutcome::Gone) };
+        let Some(node) = versions.schema(to) else { return Ok(None) };
         let value = versions.convert(&self.value, to).map_err(ManagedError::Failed)?;
-        Self::new(value, to, node)
-            .map(ConversionOutcome::Yes)
-            .map_err(|error| ManagedError::Failed(error.to_string()))
+        Self::new(value, to, node).map(Some).map_err(|error| ManagedError::Failed(error.to_string()))
+    }
+
+    /// The same object with another value.
+    pub(super) fn with(&self, value: Value) -> Self {
+        Self { value: Arc::new(value), ..self.clone() }
     }
 }
 
@@ -70,10 +64,7 @@ pub(super) fn reconcile(
     let mut nodes: BTreeMap<String, Option<Node<'_>>> = BTreeMap::new();
     for (manager, mut owned) in owners {
         if !nodes.contains_key(&owned.api_version) {
-            let node = match live.convert(versions, &owned.api_version)? {
-                ConversionOutcome::Yes(seen) => Some(seen.node),
-                ConversionOutcome::Gone => None,
-            };
+            let node = live.convert(versions, &owned.api_version)?.map(|seen| seen.node);
             nodes.insert(owned.api_version.clone(), node);
         }
         if let Some(Some(node)) = nodes.get(&owned.api_version) {
@@ -125,12 +116,10 @@ pub(super) fn take_over(
         if !by_version.contains_key(&owned.api_version) {
             let both =
                 (old.convert(versions, &owned.api_version)?, new.convert(versions, &owned.api_version)?);
-            let lost = match both {
-                (ConversionOutcome::Yes(old), ConversionOutcome::Yes(new)) => {
-                    Some(LostFields::of(&typed::compare(&old.value, &new.value, old.node)))
-                }
-                _ => None,
-            };
+            let lost = both
+                .0
+                .zip(both.1)
+                .map(|(old, new)| LostFields::of(&typed::compare(&old.value, &new.value, old.node)));
             by_version.insert(owned.api_version.clone(), lost);
         }
         let Some(Some(lost)) = by_version.get(&owned.api_version) else {
@@ -143,8 +132,7 @@ pub(super) fn take_over(
         }
     }
     if !force && !conflicts.is_empty() {
-        let conflicts: Conflicts = conflict::of(&conflicts);
-        return Err(ManagedError::Conflict(conflicts));
+        return Err(ManagedError::Conflict(conflict::of(&conflicts)));
     }
     for manager in gone {
         owners.remove(&manager);

@@ -8,7 +8,7 @@ use jiff::{Timestamp, ToSpan};
 use serde_json::Value;
 
 pub(crate) use self::options::Options;
-use super::{Call, crds, read, success};
+use super::{Call, crds, read, success, update::MODIFIED};
 use crate::{
     admit,
     answer::Answer,
@@ -159,10 +159,7 @@ pub(crate) async fn object(
             Err(error) => return Err(ApiError::internal(error.to_string())),
         }
     }
-    Err(ApiError::conflict(
-        resource.about(&key.name),
-        "the object has been modified; please apply your changes to the latest version and try again",
-    ))
+    Err(ApiError::conflict(resource.about(&key.name), MODIFIED))
 }
 
 /// Removes an object. If `last` differs from the stored object, writes `last` first, so that watches see both changes.
@@ -242,13 +239,8 @@ fn plan(call: &Call<'_>, stored: &Value, options: &Options) -> Plan {
     if foreground {
         finalizers.push(FOREGROUND.to_owned());
     }
-    if finalizers.is_empty() {
-        if let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut) {
-            metadata.remove("finalizers");
-        }
-    } else {
-        value["metadata"]["finalizers"] = Value::from(finalizers.clone());
-    }
+    let kept = (!finalizers.is_empty()).then(|| finalizers.clone().into());
+    strategy::put(&mut value["metadata"], "finalizers", kept);
     let pending = stored["metadata"]["deletionTimestamp"].is_string();
     let held = !finalizers.is_empty() || resource.strategy().is_held(&value);
     let grace = resource.strategy().grace(stored, options.grace());
@@ -293,37 +285,28 @@ fn shorten(value: &mut Value, old: i64, new: i64) {
     value["metadata"]["deletionGracePeriodSeconds"] = Value::from(new);
 }
 
-/// Names an object in an error about a precondition. Unlike other errors, this one has the kind in the place of the
-/// resource.
-fn about_kind<'a>(resource: &'a Resource, name: &'a str) -> StatusDetails<'a> {
-    StatusDetails { group: &resource.group, kind: &resource.kind, name }
-}
-
 fn check_preconditions(call: &Call<'_>, options: &Options, stored: &StoredObject) -> Result<(), ApiError> {
     let metadata = &stored.value["metadata"];
     let name = metadata["name"].as_str().unwrap_or_default();
+    // Unlike other errors, these have the kind in the place of the resource.
+    let Resource { group, kind, .. } = &*call.resource;
+    let conflict = |why: String| Err(ApiError::conflict(StatusDetails { group, kind, name }, why));
     let found = metadata["uid"].as_str().unwrap_or_default();
     if let Some(uid) = options.uid()
         && uid != found
     {
-        return Err(ApiError::conflict(
-            about_kind(&call.resource, name),
-            format!(
-                "the UID in the precondition ({uid}) does not match the UID in record ({found}). The object might have \
-                 been deleted and then recreated"
-            ),
+        return conflict(format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({found}). The object might have \
+             been deleted and then recreated"
         ));
     }
     let found = stored.revision.to_string();
     if let Some(revision) = options.resource_version()
         && revision != found
     {
-        return Err(ApiError::conflict(
-            about_kind(&call.resource, name),
-            format!(
-                "the ResourceVersion in the precondition ({revision}) does not match the ResourceVersion in record \
-                 ({found}). The object might have been modified"
-            ),
+        return conflict(format!(
+            "the ResourceVersion in the precondition ({revision}) does not match the ResourceVersion in record \
+             ({found}). The object might have been modified"
         ));
     }
     Ok(())

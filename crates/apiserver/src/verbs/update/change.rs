@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{patching::PatchKind, status::ApiError};
 
 /// The message of a conflict with another write.
-pub(super) const MODIFIED: &str =
+pub(crate) const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
 /// The kind of change.

@@ -6,14 +6,11 @@ mod checks;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-pub(crate) use self::change::Change;
+pub(crate) use self::change::{Change, MODIFIED};
 pub(super) use self::checks::refuse_patch;
-use self::{
-    change::MODIFIED,
-    checks::{carry_over, check_identity, check_revision},
-};
+use self::checks::{carry_over, check_identity, check_revision};
 use super::{Call, create, incoming, validate::validate};
 use crate::{
     admit,
@@ -38,10 +35,7 @@ use crate::{
 const MAX_ATTEMPTS: usize = 10;
 
 /// `PUT …/<name>[/status]`.
-pub(crate) async fn replace(
-    call: &mut Call<'_>,
-    subresource: Option<&'static str>,
-) -> Result<Answer, ApiError> {
+pub(crate) async fn replace(call: &mut Call<'_>, subresource: Option<&str>) -> Result<Answer, ApiError> {
     let dry_run = call.request.query.dry_run("UpdateOptions")?;
     if call.path.name.is_none() {
         return Err(ApiError::bad_request("name must be provided"));
@@ -53,10 +47,7 @@ pub(crate) async fn replace(
 }
 
 /// `PATCH …/<name>[/status]`.
-pub(crate) async fn patch(
-    call: &mut Call<'_>,
-    subresource: Option<&'static str>,
-) -> Result<Answer, ApiError> {
+pub(crate) async fn patch(call: &mut Call<'_>, subresource: Option<&str>) -> Result<Answer, ApiError> {
     let kind = patch_kind(call)?;
     check_patch_options(call, kind)?;
     let dry_run = call.request.query.dry_run("PatchOptions")?;
@@ -75,9 +66,8 @@ pub(crate) fn patch_kind(call: &Call<'_>) -> Result<PatchKind, ApiError> {
         "application/apply-patch+yaml" => Ok(PatchKind::Apply),
         _ if custom => Err(ApiError::unsupported_media_type(accepted)),
         _ => {
-            let mut error = ApiError::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");
-            error.details = Some(serde_json::Map::new());
-            Err(error)
+            let error = ApiError::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");
+            Err(error.with_details(Map::new()))
         }
     }
 }
@@ -103,7 +93,7 @@ pub(crate) fn check_patch_options(call: &Call<'_>, kind: PatchKind) -> Result<()
 /// Changes the object of the path. Returns the HTTP code and the result.
 pub(crate) async fn change(
     call: &mut Call<'_>,
-    subresource: Option<&'static str>,
+    subresource: Option<&str>,
     how: &Change,
     dry_run: bool,
 ) -> Result<(u16, RequestedObject), ApiError> {
@@ -141,7 +131,7 @@ impl From<ApiError> for UpdateError {
 /// Changes the object once: reads, changes, admits, validates and stores it.
 async fn attempt(
     call: &mut Call<'_>,
-    subresource: Option<&'static str>,
+    subresource: Option<&str>,
     how: &Change,
     dry_run: bool,
 ) -> Result<(u16, RequestedObject), UpdateError> {
@@ -257,7 +247,7 @@ async fn store(
 async fn create_instead(
     call: &mut Call<'_>,
     write: &patching::Write<'_>,
-    subresource: Option<&'static str>,
+    subresource: Option<&str>,
     how: &Change,
     dry_run: bool,
 ) -> Result<(u16, RequestedObject), UpdateError> {
@@ -275,17 +265,13 @@ async fn create_instead(
                 );
                 return Err(UpdateError::Refused(ApiError::conflict(call.resource.about(name), why)));
             }
-            if let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut) {
-                metadata.remove("resourceVersion");
-            }
+            strategy::put(&mut value["metadata"], "resourceVersion", None);
             Ok((201, create::object(call, value, dry_run, false).await?))
         }
         Change::Replace(value) if call.resource.strategy().creates_on_update() => {
             let mut value = value.clone();
             check_identity(call, how, &mut value)?;
-            if let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut) {
-                metadata.remove("resourceVersion");
-            }
+            strategy::put(&mut value["metadata"], "resourceVersion", None);
             Ok((201, create::object(call, value, dry_run, true).await?))
         }
         _ => Err(call.not_found().into()),
@@ -300,7 +286,6 @@ fn patched(
 ) -> Result<Value, ApiError> {
     let validation = FieldValidation::of(&call.request.query, "PatchOptions")?;
     let patched = patching::patch(write, kind, &call.request.body, live)?;
-    call.warnings.extend(patched.warnings);
     let patch_shown = patched.shown;
     let mut value = patched.object;
     let resource = write.resource;
@@ -316,18 +301,7 @@ fn patched(
     if let Some(why) = mistyped {
         return Err(refuse_patch(&patch_shown, &why));
     }
-    if !problems.is_empty() {
-        match validation {
-            FieldValidation::Ignore => {}
-            FieldValidation::Warn => call.warnings.extend(problems),
-            FieldValidation::Strict => {
-                return Err(refuse_patch(
-                    &patch_shown,
-                    &format!("strict decoding error: {}", problems.join(", ")),
-                ));
-            }
-        }
-    }
+    validation.report(problems, &mut call.warnings).map_err(|why| refuse_patch(&patch_shown, &why))?;
     match resource.custom() {
         // an applied object keeps its nulls, so that validation sees them
         Some(custom) if kind == PatchKind::Apply => custom.schema.fill_in(&mut value),

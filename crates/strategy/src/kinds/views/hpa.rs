@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::rename;
+use crate::update::put;
 
 /// The annotations where v1 keeps the fields that it does not have.
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
@@ -41,11 +41,9 @@ pub(super) fn from_v2(stored: &Value) -> Value {
     }
     let status = &stored["status"];
     let mut old = json!({});
-    rename(
-        status,
-        &mut old,
-        &[("observedGeneration", "observedGeneration"), ("lastScaleTime", "lastScaleTime")],
-    );
+    for optional in ["observedGeneration", "lastScaleTime"] {
+        put(&mut old, optional, status.get(optional).cloned());
+    }
     for required in ["currentReplicas", "desiredReplicas"] {
         old[required] = status.get(required).cloned().unwrap_or_else(|| Value::from(0));
     }
@@ -79,10 +77,8 @@ pub(super) fn to_v2(hpa: &Value) -> Value {
     if let Some(annotations) = stored.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         annotations.remove(METRICS);
         annotations.remove(BEHAVIOR);
-        if annotations.is_empty()
-            && let Some(metadata) = stored.pointer_mut("/metadata").and_then(Value::as_object_mut)
-        {
-            metadata.remove("annotations");
+        if annotations.is_empty() {
+            put(&mut stored["metadata"], "annotations", None);
         }
     }
     stored
