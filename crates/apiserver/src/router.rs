@@ -83,23 +83,8 @@ async fn route(
         },
         ["api", version] => group_version(state, request, "", version),
         ["apis", group, version] => group_version(state, request, group, version),
-        ["api", version, "watch", ..] => {
-            // the deprecated path of a watch
-            let mut rest = vec![(*version).to_owned()];
-            rest.extend_from_slice(&parts[3..]);
-            resource(state, request, "", &rest, true, warnings).await
-        }
-        ["apis", group, version, "watch", ..] => {
-            let mut rest = vec![(*version).to_owned()];
-            rest.extend_from_slice(&parts[4..]);
-            let group = (*group).to_owned();
-            resource(state, request, &group, &rest, true, warnings).await
-        }
-        ["api", ..] => resource(state, request, "", &parts[1..], false, warnings).await,
-        ["apis", group, ..] => {
-            let group = (*group).to_owned();
-            resource(state, request, &group, &parts[2..], false, warnings).await
-        }
+        ["api", ..] => resource(state, request, "", parts[1..].to_vec(), warnings).await,
+        ["apis", group, ..] => resource(state, request, group, parts[2..].to_vec(), warnings).await,
         _ => Ok(answer::no_such_page()),
     }
 }
@@ -252,15 +237,18 @@ async fn resource(
     state: &Arc<State>,
     request: &Request,
     group: &str,
-    parts: &[String],
-    watches: bool,
+    mut parts: Vec<String>,
     warnings: &mut Vec<String>,
 ) -> Result<Answer, ApiError> {
-    let known = discovery::group(&state.registry, group).is_some();
-    if !known {
+    if discovery::group(&state.registry, group).is_none() {
         return Ok(answer::no_such_page());
     }
-    let Some(path) = ResourcePath::parse(group, parts) else {
+    // the deprecated path of a watch
+    let watches = parts.get(1).is_some_and(|part| part == "watch");
+    if watches {
+        parts.remove(1);
+    }
+    let Some(path) = ResourcePath::parse(group, &parts) else {
         return Err(ApiError::no_such_resource());
     };
     let Some(resource) = state.registry.find(&path.group, &path.version, &path.plural) else {
@@ -378,16 +366,13 @@ async fn subresource(call: &mut Call<'_>, sub: &str) -> Result<Answer, ApiError>
     let method = call.request.method.clone();
     match (sub, method) {
         ("status" | "ephemeralcontainers" | "resize", Method::GET) => read::get(call).await,
-        ("status", Method::PUT) => update::replace(call, Some("status")).await,
-        ("status", Method::PATCH) => update::patch(call, Some("status")).await,
         ("scale", Method::GET) => scale::get(call).await,
         ("scale", Method::PUT) => scale::replace(call).await,
         ("scale", Method::PATCH) => scale::patch(call).await,
-        ("finalize", Method::PUT) => update::replace(call, Some("finalize")).await,
-        ("ephemeralcontainers", Method::PUT) => update::replace(call, Some("ephemeralcontainers")).await,
-        ("ephemeralcontainers", Method::PATCH) => update::patch(call, Some("ephemeralcontainers")).await,
-        ("resize", Method::PUT) => update::replace(call, Some("resize")).await,
-        ("resize", Method::PATCH) => update::patch(call, Some("resize")).await,
+        ("status" | "finalize" | "ephemeralcontainers" | "resize", Method::PUT) => {
+            update::replace(call, Some(sub)).await
+        }
+        ("status" | "ephemeralcontainers" | "resize", Method::PATCH) => update::patch(call, Some(sub)).await,
         ("binding", Method::POST) => pod_verbs::bind(call).await,
         ("eviction", Method::POST) => pod_verbs::evict(call).await,
         ("log", Method::GET) => pod_verbs::log(call).await,
@@ -406,13 +391,9 @@ async fn custom_verb(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     let method = call.request.method.clone();
     let resource: Arc<Resource> = Arc::clone(&call.resource);
     let unsupported = |verb: &str| {
-        let mut error = ApiError::new(
-            405,
-            "MethodNotAllowed",
-            format!("{verb} is not supported on resources of kind \"{}\"", resource.qualified()),
-        );
-        error.details = json!({"group": resource.group, "kind": resource.plural}).as_object().cloned();
-        error
+        let message = format!("{verb} is not supported on resources of kind \"{}\"", resource.qualified());
+        let details = json!({"group": resource.group, "kind": resource.plural}).as_object().cloned();
+        ApiError { details, ..ApiError::new(405, "MethodNotAllowed", message) }
     };
     let verb = match method {
         Method::GET => "get",
@@ -427,17 +408,15 @@ async fn custom_verb(call: &mut Call<'_>) -> Result<Answer, ApiError> {
         if call.path.rest.len() > 1 {
             return Err(call.not_found());
         }
-        return match (sub.as_str(), method) {
-            ("status", _) if !resource.has_status() => Err(call.not_found()),
-            ("scale", _) if !resource.has_scale() => Err(call.not_found()),
-            ("status", Method::GET) => read::get(call).await,
-            ("status", Method::PUT) => update::replace(call, Some("status")).await,
-            ("status", Method::PATCH) => update::patch(call, Some("status")).await,
-            ("scale", Method::GET) => scale::get(call).await,
-            ("scale", Method::PUT) => scale::replace(call).await,
-            ("scale", Method::PATCH) => scale::patch(call).await,
-            ("status" | "scale", _) => Err(unsupported(verb)),
-            _ => Err(call.not_found()),
+        let there = match sub.as_str() {
+            "status" => resource.has_status(),
+            "scale" => resource.has_scale(),
+            _ => false,
+        };
+        return match method {
+            _ if !there => Err(call.not_found()),
+            Method::GET | Method::PUT | Method::PATCH => subresource(call, &sub).await,
+            _ => Err(unsupported(verb)),
         };
     }
     match (method, call.path.name.is_some()) {

@@ -2,7 +2,6 @@
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use http::HeaderMap;
 use http_body_util::BodyExt;
 use hyper::upgrade::OnUpgrade;
 
@@ -45,7 +44,7 @@ where
     let upgrade: Option<OnUpgrade> =
         request.headers().contains_key(http::header::UPGRADE).then(|| hyper::upgrade::on(&mut request));
     let (parts, body) = request.into_parts();
-    let accept = Accept::parse(&header(&parts.headers, "accept"));
+    let accept = Accept::of(&parts.headers);
     let reading = http_body_util::Limited::new(body, BODY_LIMIT).collect();
     let body = match tokio::time::timeout(BODY_TIMEOUT, reading).await {
         Ok(Ok(collected)) => collected.to_bytes(),
@@ -75,12 +74,6 @@ where
         upgrade: upgrade.into(),
     };
     router::handle(state, request).await
-}
-
-fn header(headers: &HeaderMap, name: &str) -> String {
-    // several lines of one header form one list
-    let lines: Vec<&str> = headers.get_all(name).iter().filter_map(|v| v.to_str().ok()).collect();
-    lines.join(",")
 }
 
 /// The error for a body that is too large.

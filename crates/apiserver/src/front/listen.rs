@@ -106,9 +106,7 @@ async fn connection<S>(
 
 /// The answer to a request that is not for this server. The server closes the connection without reading on.
 fn refused(error: &ApiError, request: &http::Request<Incoming>) -> Answer {
-    let accept =
-        request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let mut answer = answer::refusal(error, Accept::parse(accept).refusal());
+    let mut answer = answer::refusal(error, Accept::of(request.headers()).refusal());
     if request.version() < http::Version::HTTP_2 {
         answer.headers_mut().insert(header::CONNECTION, header::HeaderValue::from_static("close"));
     }
@@ -118,14 +116,7 @@ fn refused(error: &ApiError, request: &http::Request<Incoming>) -> Answer {
 async fn authenticated(state: &Arc<State>, request: http::Request<Incoming>) -> Answer {
     match user_of(state, &request).and_then(|user| impersonated_user(user, request.headers())) {
         Ok(user) => serve(state, request, user).await,
-        Err(error) => {
-            let accept = request
-                .headers()
-                .get(header::ACCEPT)
-                .and_then(|value| value.to_str().ok())
-                .unwrap_or_default();
-            answer::refusal(&error, Accept::parse(accept).refusal())
-        }
+        Err(error) => answer::refusal(&error, Accept::of(request.headers()).refusal()),
     }
 }
 

@@ -1,5 +1,7 @@
 //! The `Accept` header: the form of answer that the client can read.
 
+use http::{HeaderMap, header::ACCEPT};
+
 use crate::status::ApiError;
 
 /// The encoding of an answer.
@@ -52,6 +54,12 @@ const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes
 // === impl Accept ===
 
 impl Accept {
+    /// Parses the header of a request. Several lines of it form one list.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let lines: Vec<&str> = headers.get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok()).collect();
+        Self::parse(&lines.join(","))
+    }
+
     pub(crate) fn parse(header: &str) -> Self {
         let mut entries: Vec<Entry> = header
             .split(',')

@@ -69,8 +69,7 @@ impl FieldSelector {
             let path = path.as_str();
             let known = selectable(resource);
             let is_meta = path == "metadata.name"
-                || (path == "metadata.namespace" && resource.namespaced)
-                || (path == "metadata.namespace" && resource.custom().is_none());
+                || path == "metadata.namespace" && (resource.namespaced || resource.custom().is_none());
             if !is_meta && !known.contains(&path) {
                 return Err(if has_own_labels(resource) {
                     own_refusal(resource, path)
@@ -112,13 +111,12 @@ fn own_refusal(resource: &Resource, path: &str) -> String {
 
 /// Returns the value at a dotted path as selectors see it: a missing boolean is `false`, any other missing value is empty.
 fn text_at(object: &Value, path: &str) -> String {
-    let (object_path, events) = match path.strip_prefix("regarding.") {
-        Some(rest) => (format!("involvedObject.{rest}"), true),
-        None if path == "reportingController" => ("reportingComponent".to_owned(), true),
-        None => (path.to_owned(), false),
-    };
     // events are stored in their core form, and both versions select on the same fields
-    let object_path = if events { object_path } else { path.to_owned() };
+    let object_path = match path.strip_prefix("regarding.") {
+        Some(rest) => format!("involvedObject.{rest}"),
+        None if path == "reportingController" => "reportingComponent".to_owned(),
+        None => path.to_owned(),
+    };
     if object_path == "source" {
         let component = object["source"]["component"].as_str().unwrap_or_default();
         return if component.is_empty() {
@@ -127,11 +125,7 @@ fn text_at(object: &Value, path: &str) -> String {
             component.to_owned()
         };
     }
-    let mut at = object;
-    for part in object_path.split('.') {
-        at = &at[part];
-    }
-    match at {
+    match object_path.split('.').fold(object, |at, part| &at[part]) {
         Value::String(text) => text.clone(),
         Value::Null if matches!(path, "spec.hostNetwork" | "spec.unschedulable") => "false".to_owned(),
         Value::Null => String::new(),
