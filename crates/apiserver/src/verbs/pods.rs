@@ -13,7 +13,6 @@ use crate::{
     request::decode,
     respond,
     status::{ApiError, StatusDetails},
-    store::StoredObject,
     strategy,
 };
 
@@ -22,10 +21,13 @@ fn done() -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
 }
 
-/// Checks that the body names the object of the path.
-fn check_name(body: &Value, name: &str, kind: &str) -> Result<(), ApiError> {
-    if body["metadata"]["name"] == name {
-        return Ok(());
+/// Reads the body, which must name the object of the path.
+fn body(call: &Call<'_>, kind: &str) -> Result<Value, ApiError> {
+    let body = decode::json(&call.request.body)
+        .map_err(|why| ApiError::bad_request(format!("the object provided is unrecognized: {why}")))?
+        .value;
+    if body["metadata"]["name"] == call.path.name.as_deref().unwrap_or_default() {
+        return Ok(body);
     }
     Err(ApiError::bad_request(format!("name in URL does not match name in {kind} object")))
 }
@@ -33,26 +35,23 @@ fn check_name(body: &Value, name: &str, kind: &str) -> Result<(), ApiError> {
 /// `POST …/binding`: puts a pod on a node.
 pub(crate) async fn bind(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     let dry_run = call.request.query.dry_run("CreateOptions")?;
-    let body = decode::json(&call.request.body)
-        .map_err(|why| ApiError::bad_request(format!("the object provided is unrecognized: {why}")))?
-        .value;
-    let node = body["target"]["name"].as_str().unwrap_or_default().to_owned();
-    let name = call.path.name.clone().unwrap_or_default();
-    check_name(&body, &name, "Binding")?;
+    let body = body(call, "Binding")?;
+    let node = body["target"]["name"].as_str().unwrap_or_default();
     if node.is_empty() {
         return Err(ApiError::unexpected_error("target.name: Required value"));
     }
-    let stored = pod(call)?;
-    let conflict = |why: String| {
-        Err(ApiError::conflict(StatusDetails { group: "", kind: "pods/binding", name: &name }, why))
-    };
-    if stored.value["metadata"]["deletionTimestamp"].is_string() {
-        return conflict(format!("pod {name} is being deleted, cannot be assigned to a host"));
-    }
-    if let Some(taken) = stored.value["spec"]["nodeName"].as_str().filter(|n| !n.is_empty()) {
-        return conflict(format!("pod {name} is already assigned to node \"{taken}\""));
-    }
+    // The pod is checked in each attempt: another scheduler may have bound it after the last one.
     let edit = |pod: &mut Value, node: &Value| {
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+        let about = StatusDetails { group: "", kind: "pods/binding", name };
+        if pod["metadata"]["deletionTimestamp"].is_string() {
+            let why = format!("pod {name} is being deleted, cannot be assigned to a host");
+            return Err(ApiError::conflict(about, why));
+        }
+        if let Some(taken) = pod["spec"]["nodeName"].as_str().filter(|taken| !taken.is_empty()) {
+            let why = format!("pod {name} is already assigned to node \"{taken}\"");
+            return Err(ApiError::conflict(about, why));
+        }
         pod["spec"]["nodeName"] = node.clone();
         let mut conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
         conditions.retain(|c| c["type"] != "PodScheduled");
@@ -67,11 +66,8 @@ pub(crate) async fn bind(call: &mut Call<'_>) -> Result<Answer, ApiError> {
 
 /// `POST …/eviction`: deletes a pod unless a disruption budget forbids it.
 pub(crate) async fn evict(call: &mut Call<'_>) -> Result<Answer, ApiError> {
-    let body = decode::json(&call.request.body)
-        .map_err(|why| ApiError::bad_request(format!("the object provided is unrecognized: {why}")))?
-        .value;
-    check_name(&body, call.path.name.as_deref().unwrap_or_default(), "Eviction")?;
-    let stored = pod(call)?;
+    let body = body(call, "Eviction")?;
+    let stored = call.stored()?;
     let labels = &stored.value["metadata"]["labels"];
     let namespace = call.path.namespace.as_deref();
     for (key, budget) in call.state.store.list("policy/poddisruptionbudgets", namespace).objects {
@@ -114,7 +110,7 @@ pub(crate) async fn evict(call: &mut Call<'_>) -> Result<Answer, ApiError> {
 
 /// `GET …/log`.
 pub(crate) async fn log(call: &Call<'_>) -> Result<Answer, ApiError> {
-    let stored = pod(call)?;
+    let stored = call.stored()?;
     let query = &call.request.query;
     let name = call.path.name.clone().unwrap_or_default();
     let containers: Vec<&str> = ["containers", "initContainers", "ephemeralContainers"]
@@ -167,11 +163,6 @@ pub(crate) async fn log(call: &Call<'_>) -> Result<Answer, ApiError> {
     Ok(answer)
 }
 
-/// Returns the pod of the path.
-pub(crate) fn pod(call: &Call<'_>) -> Result<std::sync::Arc<StoredObject>, ApiError> {
-    call.state.store.get(&call.resource.table, &call.key()).ok_or_else(|| call.not_found())
-}
-
 /// Returns the access to the pods of `node`.
 pub(crate) fn access(
     call: &Call<'_>,
@@ -203,7 +194,7 @@ pub(crate) fn refusal(error: PodAccessError) -> ApiError {
 
 /// Returns the node of the pod. A connection into a pod needs one.
 pub(crate) fn connect(call: &Call<'_>) -> Result<String, ApiError> {
-    let stored = pod(call)?;
+    let stored = call.stored()?;
     match stored.value["spec"]["nodeName"].as_str().filter(|n| !n.is_empty()) {
         Some(node) => Ok(node.to_owned()),
         None => Err(ApiError::bad_request(format!(

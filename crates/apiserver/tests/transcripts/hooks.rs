@@ -1,6 +1,9 @@
-//! What mutating admission may change.
+//! What mutating admission may change, and writes that happen meanwhile.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use futures::{FutureExt, future::BoxFuture};
 use longboat_apiserver::{
@@ -69,4 +72,57 @@ async fn mutating_admission_changes_neither_namespace_nor_kind_and_adds_no_megab
     let (code, _) =
         ask(&client, "PUT", &format!("{path}/a"), "application/json", elsewhere.to_string()).await;
     assert_eq!(code, 400);
+}
+
+const POD: &str = "/api/v1/namespaces/default/pods/a";
+
+/// Binds the pod to another node while its first binding is admitted.
+struct Rival {
+    client: kube::Client,
+    has_bound: AtomicBool,
+}
+
+async fn bind(client: &kube::Client, node: &str) -> (u16, Value) {
+    let binding =
+        json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": {"name": node}});
+    ask(client, "POST", &format!("{POD}/binding"), "application/json", binding.to_string()).await
+}
+
+impl Admission for Rival {
+    fn handles(&self, _: &str, resource: &str) -> bool {
+        resource == "pods"
+    }
+
+    fn mutate(&self, request: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
+        let is_first = request.subresource.as_deref() == Some("binding")
+            && !self.has_bound.swap(true, Ordering::Relaxed);
+        let client = self.client.clone();
+        async move {
+            if is_first {
+                assert_eq!(bind(&client, "rival").await.0, 201);
+            }
+            AdmissionAnswer::default()
+        }
+        .boxed()
+    }
+
+    fn validate(&self, _: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
+        async { AdmissionAnswer::default() }.boxed()
+    }
+}
+
+#[tokio::test]
+async fn a_pod_that_is_bound_meanwhile_stays_on_its_node() {
+    let server = ApiServer::new(Options::default()).unwrap();
+    let client = server.client("default");
+    server.add_admission(Arc::new(Rival { client: client.clone(), has_bound: AtomicBool::new(false) }));
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    create(&client, "/api/v1/namespaces/default/pods", &pod).await;
+    let (code, answer) = bind(&client, "own").await;
+    let message =
+        "Operation cannot be fulfilled on pods/binding \"a\": pod a is already assigned to node \"rival\"";
+    assert_eq!((code, &answer["message"]), (409, &json!(message)));
+    let (_, pod) = ask(&client, "GET", POD, "", "").await;
+    assert_eq!(pod["spec"]["nodeName"], "rival");
 }
