@@ -41,7 +41,7 @@ impl ApiError {
     /// 500 InternalError, worded as in kube-apiserver.
     pub fn internal(message: impl Into<String>) -> Self {
         let message = message.into();
-        let details = Map::from_iter([("causes".to_owned(), json!([{"message": message}]))]);
+        let details = [("causes".to_owned(), json!([{"message": message}]))].into_iter().collect();
         Self::new(500, "InternalError", format!("Internal error occurred: {message}")).with_details(details)
     }
 

@@ -300,7 +300,7 @@ fn refusal(error: ManagedError) -> ApiError {
                     })
                 })
                 .collect();
-            let details = Map::from_iter([("causes".to_owned(), Value::Array(causes))]);
+            let details = [("causes".to_owned(), Value::Array(causes))].into_iter().collect();
             ApiError::new(409, "Conflict", conflicts.to_string()).with_details(details)
         }
     }

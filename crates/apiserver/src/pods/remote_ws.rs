@@ -8,15 +8,15 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
     sync::mpsc,
 };
-use tokio_tungstenite::{
-    WebSocketStream,
-    tungstenite::{
-        Message, Utf8Bytes,
-        protocol::{CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode},
-    },
+use tokio_tungstenite::tungstenite::{
+    Message, Utf8Bytes,
+    protocol::{CloseFrame, frame::coding::CloseCode},
 };
 
-use super::streams::{copy_out, ending, size};
+use super::{
+    streams::{copy_out, ending, size},
+    tunnel::websocket,
+};
 use crate::pod_access::Execution;
 
 const STDIN: u8 = 0;
@@ -27,8 +27,6 @@ const RESIZE: u8 = 4;
 /// In v5, the channel on which the client closes another channel; the next byte names that channel.
 const CLOSE: u8 = 255;
 
-/// The largest message in bytes: kubectl sends 32 KiB at a time.
-const MAX_MESSAGE_BYTES: usize = 1 << 20;
 /// The most messages that wait for the socket.
 const MAX_OUTGOING: usize = 16;
 
@@ -37,11 +35,7 @@ pub(super) async fn serve<S>(socket: S, execution: Execution) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let config = WebSocketConfig::default()
-        .max_message_size(Some(MAX_MESSAGE_BYTES))
-        .max_frame_size(Some(MAX_MESSAGE_BYTES));
-    let socket = WebSocketStream::from_raw_socket(socket, Role::Server, Some(config)).await;
-    let (mut outgoing, mut incoming) = socket.split();
+    let (mut outgoing, mut incoming) = websocket(socket).await.split();
     let Execution { mut stdin, stdout, stderr, resize, exit } = execution;
     let (sender, mut messages) = mpsc::channel::<Vec<u8>>(MAX_OUTGOING);
 

@@ -13,8 +13,16 @@ use tokio_tungstenite::{
     },
 };
 
-/// The largest message in bytes: kubectl sends frames of at most 32 KiB.
+/// The largest message in bytes: kubectl sends at most 32 KiB at a time.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
+
+/// Returns the server's side of a WebSocket whose handshake is over.
+pub(super) async fn websocket<S: AsyncRead + AsyncWrite + Unpin>(socket: S) -> WebSocketStream<S> {
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(MAX_MESSAGE_BYTES))
+        .max_frame_size(Some(MAX_MESSAGE_BYTES));
+    WebSocketStream::from_raw_socket(socket, Role::Server, Some(config)).await
+}
 
 /// Copies bytes between a WebSocket and `inner`, in both directions, until one of them ends.
 pub(super) async fn carry<S, T>(socket: S, inner: T) -> io::Result<()>
@@ -22,11 +30,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
     T: AsyncRead + AsyncWrite,
 {
-    let config = WebSocketConfig::default()
-        .max_message_size(Some(MAX_MESSAGE_BYTES))
-        .max_frame_size(Some(MAX_MESSAGE_BYTES));
-    let socket = WebSocketStream::from_raw_socket(socket, Role::Server, Some(config)).await;
-    let (mut outgoing, mut incoming) = socket.split();
+    let (mut outgoing, mut incoming) = websocket(socket).await.split();
     let (mut from_inner, mut to_inner) = tokio::io::split(inner);
     let inward = async {
         while let Some(message) = incoming.next().await {

@@ -47,12 +47,7 @@ pub(crate) fn changed(state: &State, before: Option<&Value>, after: Option<&Valu
 /// Evaluates definitions with name conflicts again: a deleted or renamed definition may have freed their names.
 fn reconsider_others(state: &State) {
     for (key, stored) in state.store.list(TABLE, None).objects {
-        let accepted = stored.value.head()["status"]["conditions"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .any(|c| c["type"] == "NamesAccepted" && c["status"] == "True");
-        if !accepted {
+        if !holds(stored.value.head(), "NamesAccepted") {
             reconsider(state, &key.name);
         }
     }
@@ -93,13 +88,14 @@ pub(crate) fn mark_deleted(crd: &mut Value) {
     longboat_schema::terminating(crd, false, &clock::now());
 }
 
+/// Whether a condition of a definition is true.
+fn holds(crd: &Value, kind: &str) -> bool {
+    let mut conditions = crd["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.any(|condition| condition["type"] == kind && condition["status"] == "True")
+}
+
 fn serve(state: &State, name: &str, crd: &Value) {
-    let established = crd["status"]["conditions"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .any(|c| c["type"] == "Established" && c["status"] == "True");
-    if !established {
+    if !holds(crd, "Established") {
         state.registry.remove_custom(name);
         return;
     }
