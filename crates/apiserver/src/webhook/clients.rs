@@ -186,9 +186,10 @@ mod tests {
     #[tokio::test]
     async fn clients_of_former_servers_do_not_pile_up() {
         let clients = WebhookClients::default();
+        let ca = BASE64_STANDARD.encode(longboat_tls::CertificateAuthority::new("ca").unwrap().pem());
         for port in 1..=2 * u16::try_from(MAX_CLIENTS).unwrap() {
             let service = Some(("a.b.svc".to_owned(), SocketAddr::from(([127, 0, 0, 1], port))));
-            clients.client(Target { ca: String::new(), service }).unwrap();
+            clients.client(Target { ca: ca.clone(), service }).unwrap();
             assert!(clients.clients.lock().len() <= MAX_CLIENTS);
         }
     }

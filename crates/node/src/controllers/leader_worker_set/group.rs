@@ -167,6 +167,7 @@ fn number(pod: &Pod, label: &str) -> Option<i32> {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::ContainerStatus;
     use serde_json::{Value, json};
 
     use super::*;
