@@ -81,7 +81,7 @@ fn parent<'s, 'p>(schema: &'s Node, object: &Value, path: &'p str) -> Option<(&'
     let path = path.trim_start_matches('.');
     if let Some(rest) = path.strip_prefix('[') {
         let (index, rest) = rest.split_once(']')?;
-        return parent(schema.items()?, object.get(index.parse::<usize>().ok()?)?, rest);
+        return parent(schema.items.as_deref()?, object.get(index.parse::<usize>().ok()?)?, rest);
     }
     let fields = object.as_object()?;
     let fitting = fields.iter().filter_map(|(name, value)| {
