@@ -5,18 +5,24 @@ use longboat_api::vllm;
 use super::uses::{FlagUse, Uses};
 use crate::finding::Advice;
 
-/// Numbers of which the first must not be less than the second, with the default of the second.
-const AT_LEAST: [(&str, &str, Option<i64>); 2] =
-    [("--max-num-batched-tokens", "--max-num-seqs", None), ("--max-cpu-loras", "--max-loras", Some(1))];
+/// Numbers of which the first must not be less than the second plus a number, with the default of the second.
+const AT_LEAST: [(&str, &str, Option<i64>, i64); 5] = [
+    ("--max-num-batched-tokens", "--max-num-seqs", None, 0),
+    ("--max-cpu-loras", "--max-loras", Some(1), 0),
+    ("--data-parallel-size", "--data-parallel-size-local", None, 0),
+    // Ranks count from 0.
+    ("--data-parallel-size", "--data-parallel-rank", None, 1),
+    ("--data-parallel-size", "--data-parallel-start-rank", None, 1),
+];
 
 pub(super) fn check(uses: &Uses<'_>, loads_adapters: bool) -> Vec<Advice> {
     // The flags of a file count, too.
     if uses.is_open || uses.last("--config").is_some() {
         return Vec::new();
     }
-    let numbers = AT_LEAST.iter().filter_map(|(flag, other, default)| {
-        let least = uses.last(other).map_or(*default, FlagUse::number)?;
-        less(uses, flag, &format!("{other} {least}"), least)
+    let numbers = AT_LEAST.iter().filter_map(|(flag, other, default, more)| {
+        let number = uses.last(other).map_or(*default, FlagUse::number)?;
+        less(uses, flag, &format!("{other} {number}"), number.saturating_add(*more))
     });
     let is_chunked = uses.last("--enable-chunked-prefill").is_none_or(|used| !used.name.starts_with("--no-"));
     let length = uses.last("--max-model-len").and_then(FlagUse::number).filter(|_| !is_chunked);
@@ -80,6 +86,14 @@ mod tests {
                 "args[3]: gives --max-cpu-loras the value 2, and with --max-loras 4, vLLM 0.32.0 expects at least 4",
             ),
             (
+                "[--data-parallel-rank, '4', --data-parallel-size, '4']",
+                "args[2]: gives --data-parallel-size the value 4, and with --data-parallel-rank 4, vLLM 0.32.0 expects at least 5",
+            ),
+            (
+                "[-dp, '2', -dpl, '4']",
+                "args[0]: gives -dp the value 2, and with --data-parallel-size-local 4, vLLM 0.32.0 expects at least 4",
+            ),
+            (
                 "[--lora-modules, a=/a]",
                 "args[0]: has --lora-modules, with which vLLM 0.32.0 needs --enable-lora",
             ),
@@ -92,6 +106,7 @@ mod tests {
             "[--max-model-len, '4096', --max-num-batched-tokens, '2048']",
             "[--max-num-batched-tokens, '64']",
             "[--enable-lora, --max-cpu-loras, '1']",
+            "[--data-parallel-rank, '3', --data-parallel-size, '4', --data-parallel-size-local, '1']",
             "[--enable-lora, --lora-modules, a=/a]",
         ] {
             assert_eq!(said(&format!("args: {args}")), [""; 0], "{args}");
