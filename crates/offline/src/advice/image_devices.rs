@@ -55,10 +55,12 @@ const RESOURCES: [(&str, Platform); 7] = [
 pub(super) fn check(service: &LLMInferenceServiceSpec, spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let own_images: BTreeSet<String> =
         main_containers(service).filter(|(_, main)| main.image.is_some()).map(|(path, _)| path).collect();
+    let has_devices = main_containers(spec).any(|(_, main)| extended_resources(main).next().is_some());
     let mains = pods(spec).filter_map(|(pod_path, pod)| {
         let main = pod.containers.iter().find(|container| container.name == MAIN)?;
         let path = format!("{pod_path}.containers[name={MAIN}]");
-        elsewhere(&pod_path, pod, main).or_else(|| advice(&path, pod, main, own_images.contains(&path)))
+        elsewhere(&pod_path, pod, main)
+            .or_else(|| advice(&path, pod, main, has_devices || own_images.contains(&path)))
     });
     mains.collect()
 }
@@ -85,13 +87,13 @@ fn elsewhere(path: &str, pod: &PodSpec, main: &Container) -> Option<Advice> {
     })
 }
 
-fn advice(path: &str, pod: &PodSpec, main: &Container, is_own_image: bool) -> Option<Advice> {
+fn advice(path: &str, pod: &PodSpec, main: &Container, needs_device: bool) -> Option<Advice> {
     let image = main.image.as_deref()?;
     let built_for = platform(image)?;
     let resources: Vec<&str> = extended_resources(main).collect();
     if resources.is_empty() {
-        // Who leaves the image to a preset may want to run the manifest on a laptop, where images do not matter.
-        return (is_own_image && built_for != Cpu && !may_see_devices(pod, main)).then(|| {
+        // Who leaves the image to a preset, and requests no device for any pod, may want to run the manifest on a laptop.
+        return (needs_device && built_for != Cpu && !may_see_devices(pod, main)).then(|| {
             Advice::warning(
                 format!("{path}.resources.limits"),
                 "NoDevice",
@@ -248,6 +250,30 @@ mod tests {
         for main in [", resources: {limits: {nvidia.com/gpu: 1}}", ", image: 'vllm/vllm-openai-cpu:v1'"] {
             assert_eq!(with(main, "containers", "draft"), [""; 0], "{main}");
         }
+    }
+
+    #[test]
+    fn a_pod_without_devices_beside_one_with_devices_is_warned_about() {
+        let with = |others: &str| {
+            let devices = "[{name: main, resources: {limits: {nvidia.com/gpu: 2}}}]";
+            let pods =
+                format!("  model: {{uri: 'hf://a/b'}}\n  template: {{containers: {devices}}}\n{others}");
+            let found = said(&service("a", &pods));
+            found.into_iter().filter(|found| found.contains("has no device")).collect::<Vec<_>>()
+        };
+        let [worker] = &with("  parallelism: {data: 4, dataLocal: 2}\n  worker: {}\n")[..] else {
+            panic!("one")
+        };
+        assert!(
+            worker.contains("warning spec.worker.containers[name=main].resources.limits: has no device"),
+            "{worker}"
+        );
+        assert_eq!(with("  prefill: {replicas: 1}\n").len(), 1);
+        let shared = "env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]";
+        assert_eq!(
+            with(&format!("  prefill: {{template: {{containers: [{{name: main, {shared}}}]}}}}\n")),
+            [""; 0]
+        );
     }
 
     #[test]

@@ -98,7 +98,8 @@ mod tests {
              .resources.limits has 2 of nvidia.com/gpu, so it does not start (set nvidia.com/gpu to {needed}, or lower the flag)"
             )
         };
-        let group = "parallelism: {data: 8, dataLocal: 2}\n  worker: {containers: [{name: main}]}";
+        let group = "parallelism: {data: 8, dataLocal: 2}\n  \
+                     worker: {containers: [{name: main, resources: {limits: {nvidia.com/gpu: 2}}}]}";
         for spread in ["replicas: 1", group] {
             assert_eq!(
                 with(spread, "--data-parallel-size-local=4"),
