@@ -1,23 +1,30 @@
 //! Probes that ask a port where no server listens.
 
 use k8s_openapi::{
-    api::core::v1::{Container, Probe},
+    api::core::v1::{Container, ContainerPort, PodSpec, Probe},
     apimachinery::pkg::util::intstr::IntOrString,
 };
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 
 use crate::{
     finding::Advice,
-    pods::{MAIN, containers, probes, words},
+    pods::{MAIN, containers_of, pods, probes, words},
 };
 
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
-    let of_container = |(path, container): (String, &Container)| -> Vec<Advice> {
-        let wrong = probes(container)
-            .filter_map(|(field, probe)| of_probe(&format!("{path}.{field}"), probe, container));
-        wrong.collect()
+    let of_pod = |(path, pod): (String, &PodSpec)| -> Vec<Advice> {
+        let all: Vec<_> = containers_of(&path, pod).collect();
+        // The containers of a pod share its address, so a sidecar may answer.
+        let ports: Vec<&ContainerPort> =
+            all.iter().flat_map(|(_, container)| container.ports.iter().flatten()).collect();
+        let of_container = |(path, container): &(String, &Container)| -> Vec<Advice> {
+            let wrong = probes(container)
+                .filter_map(|(field, probe)| of_probe(&format!("{path}.{field}"), probe, container, &ports));
+            wrong.collect()
+        };
+        all.iter().flat_map(of_container).collect()
     };
-    containers(spec).flat_map(of_container).collect()
+    pods(spec).flat_map(of_pod).collect()
 }
 
 /// Finds a port that a flag of an engine sets, and at which no probe of its container finds it.
@@ -39,7 +46,7 @@ pub(super) fn replaced(engine: &str, path: &str, port: i32, main: &Container) ->
     ))
 }
 
-fn of_probe(path: &str, probe: &Probe, container: &Container) -> Option<Advice> {
+fn of_probe(path: &str, probe: &Probe, container: &Container, of_pod: &[&ContainerPort]) -> Option<Advice> {
     let http = probe.http_get.as_ref().map(|http| ("httpGet", &http.port));
     let (action, port) = http.or(probe.tcp_socket.as_ref().map(|tcp| ("tcpSocket", &tcp.port)))?;
     let ports = container.ports.as_deref().unwrap_or_default();
@@ -49,7 +56,7 @@ fn of_probe(path: &str, probe: &Probe, container: &Container) -> Option<Advice> 
             ports.is_empty()
                 || container.name != MAIN
                 || words(container).any(|word| word.contains(&number.to_string()))
-                || ports.iter().any(|port| port.container_port == *number)
+                || of_pod.iter().any(|port| port.container_port == *number)
         }
         IntOrString::String(name) => ports.iter().any(|port| port.name.as_ref() == Some(name)),
     };

@@ -421,6 +421,11 @@ fn commands_and_probes_that_cannot_work_are_named() {
         let found = said(fields);
         assert!(found.len() == 1 && found[0].starts_with(expected), "{fields}: {found:#?}");
     }
+    let sidecar = "\n    initContainers: [{name: front, image: a/b, restartPolicy: Always, ports: [{containerPort: 9999}]}]";
+    assert_eq!(
+        said(&format!("readinessProbe: {{httpGet: {{path: /health, port: 9999}}}}{sidecar}")),
+        [""; 0]
+    );
 }
 
 #[test]
