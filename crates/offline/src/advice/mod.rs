@@ -61,6 +61,7 @@ pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
     all.extend(pod_user::check(&effective.spec));
     all.extend(tracing::check(&effective.spec));
     all.extend(transfer::check(&effective.spec));
+    all.extend(transfer::without_events(&effective.spec));
     all.extend(keys::check(scene.snapshot(), service, &effective.spec));
     all.extend(routing::check(scene.snapshot(), service, &effective.spec));
     all.extend(probe_path::check(&effective.spec));
