@@ -11,7 +11,7 @@ use longboat_strategy::{
     examine::{self, DecodeReport},
     kinds::Resource,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{hint, template, unknown};
 use crate::finding::{Finding, ObjectName, Severity, Source};
@@ -49,7 +49,7 @@ impl Examination<'_> {
             // A server names the first in an order of its own. Its words say of which type that is.
             paths.sort_by_key(|(_, type_)| !why.contains(&format!("unmarshal {type_} ")));
             let mut paths = paths.into_iter().map(|(path, _)| path);
-            let first = paths.next().or_else(|| self.plain_text(&why)).unwrap_or_else(|| field_in(&why));
+            let first = paths.next().unwrap_or_else(|| self.culprit(&why));
             let error = |path: &str, message: String| {
                 self.finding(Severity::Error, path, "BadRequest", message, Source::Schema, 400)
             };
@@ -105,6 +105,9 @@ impl Examination<'_> {
         findings.extend(judgement.warnings.into_iter().map(|text| self.warning(text, Source::Schema)));
         // A server stops if a webhook cannot decode the object. The schema's messages about that are better, so they stay.
         match (unreadable, asked) {
+            (Some(denial), Some((subject, version))) if denial.details.is_null() => {
+                self.undecoded(&denial, subject, version, &mut findings);
+            }
             (Some(denial), _) => self.denied(&denial, &mut findings),
             (None, Some((subject, version))) if !mistyped => {
                 let answer = validate(subject, &create(version, &value), self.facts);
@@ -138,17 +141,28 @@ impl Examination<'_> {
         (findings, Some(value))
     }
 
-    /// Returns the path of the first value of a Secret that is not base64.
-    fn plain_text(&self, why: &str) -> Option<String> {
-        if !why.contains(hint::NOT_BASE64) {
-            return None;
+    /// Returns the path of the first value that alone is a reason for this complaint of Go's decoder, which names no positions in
+    /// lists, and no fields of some types.
+    fn culprit(&self, why: &str) -> String {
+        let fails = |mut alone| examine::decode(self.resource, &mut alone).mistyped.as_deref() == Some(why);
+        narrowed(&self.document.object, String::new(), &fails)
+    }
+
+    /// Reports a value that a webhook cannot decode, at its place, unless the schema has reported it.
+    fn undecoded(&self, denial: &Denial, subject: Subject, version: Version, findings: &mut Vec<Finding>) {
+        let is_denied = |value| {
+            let again = mutate(subject, &create(version, &value), self.facts);
+            again.is_err_and(|other| other.message == denial.message)
+        };
+        let path = narrowed(&self.document.object, String::new(), &is_denied);
+        let message = match self.document.value(&path) {
+            Some(Value::Null) => "has no value: remove the item, or write its value".to_owned(),
+            _ => denial.message.clone(),
+        };
+        if !findings.iter().any(|known| known.path == path) {
+            let source = Source::Webhook;
+            findings.push(self.finding(Severity::Error, &path, "BadRequest", message, source, denial.code));
         }
-        let data = self.document.object["data"].as_object()?;
-        data.iter().find_map(|(key, value)| {
-            let mut alone = self.document.object.clone();
-            alone["data"] = [(key.clone(), value.clone())].into_iter().collect();
-            examine::decode(self.resource, &mut alone).mistyped.map(|_| format!("data[{key}]"))
-        })
     }
 
     fn asked(&self) -> Option<(Subject, Version)> {
@@ -266,6 +280,37 @@ fn is_rule_of(rule: &Finding, of_webhook: &Finding) -> bool {
         parts.fold(first, |text, part| text + part.split_once(')').map_or(part, |(_, after)| after));
     let said = rule.message.rsplit_once("\": ").map_or(&*rule.message, |(_, said)| said);
     said.split(';').next().is_some_and(|clause| without_values.contains(clause))
+}
+
+/// Returns the path of the innermost value that still fails when the objects and lists around it have nothing else.
+fn narrowed(value: &Value, path: String, fails: &dyn Fn(Value) -> bool) -> String {
+    match value {
+        Value::Object(fields) if !fails(json!({})) => {
+            for (key, inner) in fields {
+                let alone = |inner: Value| fails(json!({ key: inner }));
+                if alone(inner.clone()) {
+                    let is_field = key.starts_with(|c: char| c.is_ascii_lowercase())
+                        && key.chars().all(|c| c.is_ascii_alphanumeric());
+                    let path = match (is_field, path.as_str()) {
+                        (true, "") => key.clone(),
+                        (true, _) => format!("{path}.{key}"),
+                        (false, _) => format!("{path}[{key}]"),
+                    };
+                    return narrowed(inner, path, &alone);
+                }
+            }
+        }
+        Value::Array(items) if !fails(json!([])) => {
+            for (at, inner) in items.iter().enumerate() {
+                let alone = |inner: Value| fails(json!([inner]));
+                if alone(inner.clone()) {
+                    return narrowed(inner, format!("{path}[{at}]"), &alone);
+                }
+            }
+        }
+        _ => {}
+    }
+    path
 }
 
 /// Returns the paths of annotations and labels whose values are no strings: YAML takes `true` and `1` for other types. Each with

@@ -49,6 +49,23 @@ pub(super) fn api_keys(sound: &[StoredManifest]) -> Vec<Finding> {
     secrets.iter().filter_map(of_secret).collect()
 }
 
+/// Returns an error for each PriorityClass that is to be the default beside another one.
+pub(super) fn further_defaults(sound: &[StoredManifest]) -> Vec<Finding> {
+    let is_default =
+        |one: &&StoredManifest| one.document.kind() == "PriorityClass" && one.object["globalDefault"] == true;
+    let mut defaults = sound.iter().filter(is_default);
+    let Some(first) = defaults.next() else { return Vec::new() };
+    let refused = |one: &StoredManifest| {
+        let why = format!(
+            "PriorityClass {} is already marked as default. Only one default can exist",
+            first.name()
+        );
+        Finding::at(&one.document, &one.object_name(), "globalDefault", Source::Schema)
+            .error("Forbidden", why)
+    };
+    defaults.map(refused).collect()
+}
+
 /// Annotations that `up` cannot take as values of metrics.
 fn given_metrics(document: &Document, name: &ObjectName) -> Vec<Finding> {
     let annotations = texts(&document.object["metadata"]["annotations"]);

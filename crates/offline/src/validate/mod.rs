@@ -146,7 +146,8 @@ fn together(
 ) {
     let gateways = ManifestGateways::among(sound);
     let of_routes = gateways.of_routes(sound).into_iter().chain(own_routes::without_back_ends(sound));
-    for finding in of_routes.chain(contents::api_keys(sound)) {
+    let of_contents = contents::api_keys(sound).into_iter().chain(contents::further_defaults(sound));
+    for finding in of_routes.chain(of_contents) {
         if finding.is_error()
             && let Some((_, is_sound)) =
                 report.checked.iter_mut().find(|(checked, _)| finding.object.as_ref() == Some(checked))

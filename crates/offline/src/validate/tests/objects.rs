@@ -150,6 +150,54 @@ fn plain_text_in_the_data_of_a_secret_is_told_its_place() {
     );
 }
 
+#[test]
+fn a_value_that_does_not_decode_is_told_its_place() {
+    let pod = |container: &str| {
+        let text = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec:\n  containers:\n  - {{name: a, image: b}}\n  - {{name: c, image: d, \
+             {container}}}\n"
+        );
+        told(&text).into_iter().next().unwrap_or_default()
+    };
+    for (container, start) in [
+        (
+            "resources: {limits: {cpu: 1, memory: 1Gi, example.com/gpu: 1GB}}",
+            "7 error spec.containers[1].resources.limits[example.com/gpu]: ",
+        ),
+        ("env: [{name: A, value: a}, {name: B, value: true}]", "7 error spec.containers[1].env[1].value: "),
+        ("ports: {containerPort: 80}", "7 error spec.containers[1].ports: "),
+    ] {
+        let found = pod(container);
+        assert!(found.starts_with(start), "{container}: {found}");
+    }
+}
+
+#[test]
+fn an_item_without_a_value_is_told_its_place() {
+    let lora = told(
+        &service("").replace("uri: hf://org/model", "uri: hf://org/model\n    lora: {adapters: [null]}"),
+    );
+    assert_eq!(
+        lora,
+        ["7 error spec.model.lora.adapters[0]: has no value: remove the item, or write its value"]
+    );
+    let base = told(&service("  baseRefs:\n  -\n"));
+    assert!(base.len() == 1 && base[0].starts_with("8 error spec.baseRefs[0]: "), "{base:#?}");
+}
+
+#[test]
+fn only_one_priority_class_can_be_the_default() {
+    let class = |name: &str, is_default: bool| {
+        format!(
+            "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: {name}}}\nvalue: 1\n\
+             globalDefault: {is_default}\n---\n"
+        )
+    };
+    let text = [class("a", true), class("b", false), class("c", true)].concat();
+    let why = "PriorityClass a is already marked as default. Only one default can exist";
+    assert_eq!(told(&text), [format!("17 error globalDefault: {why}")]);
+}
+
 /// A service whose pod has this many containers, beside that of the preset, with these lines each.
 fn containers(count: usize, lines: &str) -> String {
     let containers = (0..count).map(|number| format!("    - name: c{number}\n{lines}"));
