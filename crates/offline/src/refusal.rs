@@ -398,6 +398,11 @@ mod tests {
             "7 error spec.parallelism.pipeline ConfigNotFound: there is no preset for pipeline parallelism: ";
         let error = found.iter().find(|line| line.starts_with(start)).unwrap();
         assert!(error.contains("kserve-config-llm-worker-data-parallel"), "{error}");
+        let half = "{template: {}, parallelism: {pipeline: 2}, worker: {containers: [{name: main}]}}";
+        let found = said(&service(&format!("  prefill: {half}\n")));
+        let is_it =
+            |line: &String| line.starts_with("6 error spec.prefill.parallelism.pipeline ConfigNotFound");
+        assert!(found.iter().any(is_it), "{found:#?}");
     }
 
     #[test]

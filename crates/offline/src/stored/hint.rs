@@ -38,6 +38,8 @@ const RELOCATED_FIELDS: &[(&[&str], Option<&str>, &str)] = &[
     (&["template", "spec"], None, POD_FIELDS),
     (&["worker", "spec"], None, POD_FIELDS),
     (&["tensorParallelSize"], None, "write `spec.parallelism.tensor`"),
+    (&["parallelism", "tensorParallelism"], None, "write `spec.parallelism.tensor`"),
+    (&["scaling", "hpa"], None, "write it below `wva`"),
     (&["dataParallelSize"], None, "write `spec.parallelism.data` and `spec.parallelism.dataLocal`"),
     (&["pipelineParallelSize"], None, "write `spec.parallelism.pipeline`"),
     (
@@ -335,8 +337,14 @@ fn wrong_type(resource: &Resource, path: &str, value: &Value, message: &str) -> 
             Some(key) => format!("the value must be a string: write `{key}: \"{value}\"`"),
             None => format!("put it in quotes: \"{value}\""),
         }),
-        Value::String(text) if expects("integer") && text.parse::<i64>().is_ok() => {
-            Some(format!("write it without quotes: {text}"))
+        Value::String(text) if ["integer", "int32", "int64"].into_iter().any(expects) => {
+            let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+            number.parse::<i64>().ok()?;
+            Some(if number == text {
+                format!("write it without quotes: {text}")
+            } else {
+                "write a whole number, without a unit and without quotes".to_owned()
+            })
         }
         Value::String(text) if expects("boolean") => Some(match text.as_str() {
             "true" | "false" => format!("write it without quotes: {text}"),

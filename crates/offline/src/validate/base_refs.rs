@@ -2,6 +2,7 @@
 
 use longboat_key::Key;
 use longboat_manifest::Document;
+use longboat_strategy::names::{NameRule, problems};
 
 use crate::finding::{Finding, ObjectName, Source};
 
@@ -12,6 +13,19 @@ pub(super) fn broken(document: &Document, name: &ObjectName, index: usize, wante
     let finding = Finding::at(document, name, &format!("spec.baseRefs[{index}].name"), Source::Compose);
     let hint = "mend the config first: the fields of this service are checked only together with it";
     finding.error("ConfigRefused", message).with_hint(hint)
+}
+
+/// Returns the error that no config can have this name.
+pub(super) fn misnamed(
+    document: &Document,
+    name: &ObjectName,
+    index: usize,
+    wanted: &str,
+) -> Option<Finding> {
+    let problem = problems(NameRule::Subdomain, wanted).into_iter().next()?;
+    let finding = Finding::at(document, name, &format!("spec.baseRefs[{index}].name"), Source::Compose);
+    let message = format!("no LLMInferenceServiceConfig can have the name {wanted:?}: {problem}");
+    Some(finding.error("FieldValueInvalid", message))
 }
 
 /// Returns the namespace of an object with that name. For a name that no object has in the namespaces of the service.

@@ -66,6 +66,8 @@ impl Layers<'_> {
             incomplete = true;
             findings.push(if self.is_broken(Namespace(&name.namespace), Name(&reference.name)) {
                 base_refs::broken(document, name, index, &reference.name)
+            } else if let Some(misnamed) = base_refs::misnamed(document, name, index, &reference.name) {
+                misnamed
             } else {
                 self.missing(document, name, index, &reference.name)
             });
@@ -263,7 +265,8 @@ impl Layers<'_> {
         let of_groups: Vec<&str> =
             presets.iter().map(String::as_str).filter(|preset| preset.contains("-worker-")).collect();
         finding.severity = Severity::Error;
-        finding.move_to(document, "spec.parallelism.pipeline");
+        let half = if missing.contains("-prefill-") { "spec.prefill" } else { "spec" };
+        finding.move_to(document, &format!("{half}.parallelism.pipeline"));
         finding.message = format!("there is no preset for pipeline parallelism: {error}");
         finding.hint = Some(format!(
             "the presets of groups of pods are {}: set spec.parallelism.data and spec.parallelism.dataLocal, or add a config \

@@ -124,6 +124,12 @@ fn wrong_types_values_and_bounds_are_found_where_they_stand() {
             "7:3 error spec.baseRefs FieldValueTypeInvalid (this is a list: start each item with `- `)",
         ),
         (
+            "replicas: 3s",
+            "7:3 error spec.replicas FieldValueTypeInvalid (write a whole number, without a unit and without quotes)",
+        ),
+        ("baseRefs: [{name: A_B}]", "7:15 error spec.baseRefs[0].name FieldValueInvalid"),
+        ("baseRefs: [{}]", "7:14 error spec.baseRefs[0].name FieldValueInvalid"),
+        (
             "router: true",
             "7:3 error spec.router FieldValueTypeInvalid (this is an object: write `{}` to have it with its defaults)",
         ),
@@ -205,6 +211,11 @@ fn what_people_write_at_another_place_or_leave_open_is_told_its_form() {
         (
             "  autoscaling: {}\n",
             "spec.autoscaling write `spec.scaling`, with `maxReplicas`, and `wva` or `keda`",
+        ),
+        ("  scaling: {maxReplicas: 2, hpa: {}}\n", "spec.scaling.hpa write it below `wva`"),
+        (
+            "  parallelism: {tensorParallelism: 2}\n",
+            "spec.parallelism.tensorParallelism write `spec.parallelism.tensor`",
         ),
         ("  decode: {}\n", "spec.decode the pods that decode are in `spec.template`, beside `spec.prefill`"),
         (
