@@ -1,25 +1,13 @@
-//! The manifests and fragments of the documents that define the API (`tests/cases/seeds`), unchanged. Each is validated and
-//! rendered. One world serves those that are valid, and each of them gets a request.
+//! The manifests and fragments of the documents that define the API (`tests/cases/seeds`), unchanged. One world serves those that are
+//! valid, and each of them gets a request. `crates/offline/tests/cases.rs` validates and renders each.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::{collections::BTreeMap, fs, path::PathBuf, process::Stdio, time::Duration};
 
 use serde::Deserialize;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::{
-    http,
-    local_cluster::up,
-    program::{Ended, Running, run},
-    tools,
-    wait::within,
-};
+use crate::{http, local_cluster::up, program::Running, tools, wait::within};
 
 /// The model of most fragments.
 const MODEL: &str = "meta-llama/Llama-3.1-8B-Instruct";
@@ -59,38 +47,6 @@ fn expectations() -> BTreeMap<String, Expected> {
     files.sort();
     assert_eq!(files, expected.keys().cloned().collect::<Vec<_>>(), "one expectation for each manifest");
     expected
-}
-
-fn longboat(verb: &str, manifest: &Path) -> Ended {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_longboat"));
-    command
-        .arg(verb)
-        .arg(manifest)
-        .env_remove("RUST_LOG")
-        .env_remove("LONGBOAT_LOG")
-        .env_remove("KUBECONFIG");
-    run(&mut command)
-}
-
-#[test]
-fn every_manifest_of_the_documents_is_validated_and_rendered() {
-    for (name, expected) in expectations() {
-        let manifest = folder().join(format!("{name}.yaml"));
-        let validated = longboat("validate", &manifest);
-        let sound = expected.refused.is_empty();
-        assert_eq!(validated.status.code(), Some(i32::from(!sound)), "{name}: {validated:#?}");
-        for text in &expected.refused {
-            assert!(validated.stdout.contains(text), "{name}: {validated:#?}");
-        }
-        if sound {
-            let rendered = longboat("render", &manifest);
-            assert!(rendered.status.success(), "{name}: {rendered:#?}");
-            let has_workload = ["kind: Deployment", "kind: LeaderWorkerSet"]
-                .iter()
-                .any(|kind| rendered.stdout.contains(kind));
-            assert!(has_workload, "{name}: {rendered:#?}");
-        }
-    }
 }
 
 #[test]

@@ -1,10 +1,12 @@
-//! The cases of `tests/cases/compose`: the result for a service, for each preset and topology.
+//! The cases of `tests/cases/compose`: the result for a service, for each preset and topology. And the manifests of the documents that
+//! define the API (`tests/cases/seeds`), unchanged.
 //!
 //! `LONGBOAT_REGENERATE=1 cargo test -p longboat-offline --test cases` writes the expected results again. Review the
 //! difference before you commit it.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::{
+    collections::BTreeMap,
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
@@ -16,7 +18,9 @@ use longboat_offline::{
     Settings, explain,
     render::{self, Note},
     scene::Scene,
+    validate::{Finding, validate},
 };
+use serde::Deserialize;
 
 /// The results of a case, by file.
 type Outcome = Vec<(&'static str, String)>;
@@ -137,4 +141,43 @@ fn applied(case: &Path) -> Vec<String> {
     let composed = scene.compose(&scene.subjects[0].service);
     let names = composed.into_iter().flat_map(|effective| effective.applied).map(|config| config.name);
     names.filter(|name| name.starts_with("kserve-config-")).collect()
+}
+
+/// What becomes of a manifest, as far as these tests read it.
+#[derive(Deserialize)]
+struct Expected {
+    /// Parts of the message with which `validate` refuses the manifest.
+    #[serde(default)]
+    refused: Vec<String>,
+}
+
+#[test]
+fn every_manifest_of_the_documents_is_valid_and_rendered_as_it_is_written() {
+    let folder = folder().join("../seeds");
+    let expected = fs::read_to_string(folder.join("expect.yaml")).unwrap();
+    let expected: BTreeMap<String, Expected> = serde_saphyr::from_str(&expected).unwrap();
+    assert!(!expected.is_empty());
+    for (name, Expected { refused }) in expected {
+        let reading = longboat_manifest::read_all(&[folder.join(format!("{name}.yaml"))]);
+        let documents = reading.documents.clone();
+        let report = validate(reading, &Settings::default());
+        assert_eq!(report.is_clean(), refused.is_empty(), "{name}: {:#?}", report.findings);
+        let said = report.findings.iter().map(|Finding { path, message, hint, .. }| {
+            format!("{path}: {message} ({})", hint.as_deref().unwrap_or_default())
+        });
+        let said = said.collect::<Vec<_>>().join("\n");
+        for text in &refused {
+            assert!(said.contains(text), "{name}: {said}");
+        }
+        if !refused.is_empty() {
+            continue;
+        }
+        let scene = Scene::new(&documents, &Settings::default()).unwrap();
+        assert!(!scene.subjects.is_empty(), "{name}");
+        for subject in &scene.subjects {
+            let children = render::children(&scene, &subject.service).unwrap();
+            let mut kinds = children.objects.iter().map(|object| &object.value["kind"]);
+            assert!(kinds.any(|kind| kind == "Deployment" || kind == "LeaderWorkerSet"), "{name}");
+        }
+    }
 }
