@@ -19,7 +19,7 @@ pub(super) fn run(args: FetchArgs) -> ExitCode {
             return ended.map_err(|error| anyhow::anyhow!("cannot load LoRA adapters: {error}"));
         }
         let bar = ProgressBar::new();
-        let download = longboat_fetch::run(downloads, bar.watcher());
+        let download = Box::pin(longboat_fetch::run(downloads, bar.watcher()));
         until_stopped(&shutdown, async { download.await.map_err(failed) }).await
     })
 }
