@@ -12,8 +12,8 @@
 //! This crate has no clock and no source of randomness: callers provide both. The behaviour is that of llm-d-router v0.10.0
 //! unless a comment says otherwise.
 //!
-//! Each plugin type is one file under `filters/`, `scorers/`, `pickers/`, `handlers/`, `deciders/` or `producers/`,
-//! and one line in `registry/mod.rs`.
+//! Each plugin type is one file under `filters/`, `scorers/`, `pickers/`, `handlers/`, `deciders/`, `admitters/` or
+//! `producers/`, and one line in `registry/mod.rs`.
 
 mod admitters;
 mod attribute;

@@ -1,4 +1,4 @@
-//! vLLM's API as it is: several hundred requests (`tests/vllm/requests.yaml`), and what a real vLLM answered to each
+//! vLLM's API as it is: a thousand requests (`tests/vllm/requests.yaml`), and what a real vLLM answered to each
 //! (`tests/vllm/answers.json`). The simulator and the engine get the same requests in their tests, and `tests/vllm` asks a real
 //! vLLM again. Of an answer only [`facts`] are compared, not the texts that a model generates.
 

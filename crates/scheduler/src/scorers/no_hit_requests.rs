@@ -21,7 +21,7 @@ parameters! {
 }
 
 /// A request that begins a conversation counts as many, because its next turns will go to the same endpoint. With the number of
-/// turns of a conversation, the counts tell the load that is to come. The simulations of `tests/herding.rs` have ten turns; with 6
+/// turns of a conversation, the counts tell the load that is to come. The simulations of `src/tests/herding.rs` have ten turns; with 6
 /// in place of 10, the skew of conversations of mixed lengths was .108 in place of .082.
 const CONVERSATION_REQUESTS: f64 = 10.0;
 
