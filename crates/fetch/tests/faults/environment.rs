@@ -119,16 +119,21 @@ async fn keys_for_s3_come_from_the_first_place_that_has_any() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn tokens_for_gcs_come_from_the_file_then_the_machine_and_else_nobody_asks() {
-    longboat_tls::install_default_provider();
-    let servers = Arc::new(Servers::default());
-    let store = serve(&servers, "gcs", |request| {
+/// Serves a bucket with one file, and returns its address.
+async fn gcs_store(servers: &Arc<Servers>) -> String {
+    serve(servers, "gcs", |request| {
         let is_list = request.path().ends_with("/o");
         let list = json!({"items": [{"name": "m/a", "size": "1", "generation": "1"}]}).to_string();
         Answer::new(200, if is_list { list } else { "x".to_owned() })
     })
-    .await;
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_for_gcs_come_from_the_file_then_the_machine_and_else_nobody_asks() {
+    longboat_tls::install_default_provider();
+    let servers = Arc::new(Servers::default());
+    let store = gcs_store(&servers).await;
     let token = |name: &'static str| {
         move |_: &Request| Answer::new(200, json!({"access_token": name, "expires_in": 3600}).to_string())
     };
@@ -157,12 +162,7 @@ async fn tokens_for_gcs_come_from_the_file_then_the_machine_and_else_nobody_asks
 async fn a_machine_that_fails_once_does_not_make_the_rest_of_a_download_anonymous() {
     longboat_tls::install_default_provider();
     let servers = Arc::new(Servers::default());
-    let store = serve(&servers, "gcs", |request| {
-        let is_list = request.path().ends_with("/o");
-        let list = json!({"items": [{"name": "m/a", "size": "1", "generation": "1"}]}).to_string();
-        Answer::new(200, if is_list { list } else { "x".to_owned() })
-    })
-    .await;
+    let store = gcs_store(&servers).await;
     // A token that ends soon, so each request asks for another one.
     let asked = AtomicUsize::new(0);
     let machine = serve(&servers, "machine", move |_| match asked.fetch_add(1, Relaxed) {
