@@ -12,7 +12,11 @@ mod serve;
 mod signals;
 mod threads;
 
-use std::{future::Future, net::SocketAddr, time::Duration};
+use std::{
+    future::Future,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    time::Duration,
+};
 
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -39,6 +43,14 @@ pub const KV_TOKEN_VARIABLE: &str = "LONGBOAT_KV_TOKEN";
 /// The pause after a connection could not be accepted. The process is probably out of file descriptors until other
 /// connections end.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
+
+/// All addresses of this machine: those of IPv6, which include those of IPv4, unless the machine has no IPv6.
+pub async fn every_address() -> IpAddr {
+    match TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).await {
+        Ok(_) => Ipv6Addr::UNSPECIFIED.into(),
+        Err(_) => Ipv4Addr::UNSPECIFIED.into(),
+    }
+}
 
 /// Accepts connections until `end`, at most `limit` at a time; further connections wait in the system's queue. Returns the
 /// connections that are still open: dropping them closes them. The port is already closed then.

@@ -61,12 +61,8 @@ impl Listen {
     /// Binds the address. Returns `None` for [`Listen::Off`].
     pub(crate) async fn bind(&self, what: &'static str) -> Result<Option<TcpListener>, Error> {
         let Self::At(address) = self else { return Ok(None) };
-        let bound = match address.strip_prefix(':') {
-            Some(port) => match TcpListener::bind(format!("[::]:{port}")).await {
-                // The machine may have no IPv6.
-                Err(_) => TcpListener::bind(format!("0.0.0.0:{port}")).await,
-                bound => bound,
-            },
+        let bound = match address.strip_prefix(':').and_then(|port| port.parse::<u16>().ok()) {
+            Some(port) => TcpListener::bind((longboat_accept::every_address().await, port)).await,
             None => TcpListener::bind(address).await,
         };
         bound.map(Some).map_err(|source| Error::Listen { what, address: address.clone(), source })

@@ -1,11 +1,6 @@
 //! The picker of one pool without the ports: what a server puts behind ext_proc, and a gateway calls in its own process.
 
-use std::{
-    net::{IpAddr, Ipv4Addr},
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
-};
+use std::{net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use kube::Client;
 use longboat_extproc::{ClientError, Exchange};
@@ -133,7 +128,8 @@ impl PoolPicker {
         let stop = CancellationToken::new();
         let _stop_on_return = stop.clone().drop_guard();
         let address = self.args.address()?;
-        let events = self.event_listeners(address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))).await?;
+        let every = longboat_accept::every_address().await;
+        let events = self.event_listeners(address.unwrap_or(every)).await?;
         let mut tasks = JoinSet::new();
         if let Some(ip) = address {
             let ports = MonitoringPorts::bind(ip, &self.args).await?;

@@ -1,10 +1,6 @@
 //! Starts and connects the parts of the picker.
 
-use std::{
-    net::{IpAddr, Ipv4Addr, SocketAddr},
-    sync::Arc,
-    time::Duration,
-};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use kube::Client;
 use longboat_api::shared_picker::MANAGER;
@@ -88,7 +84,10 @@ async fn run_standby(args: Args, shutdown: CancellationToken) -> Result<(), Erro
 impl Server {
     /// Reads the configuration and binds the ports. Port 0 binds any free port.
     pub async fn bind(args: Args) -> Result<Self, Error> {
-        let ip = args.address()?.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let ip = match args.address()? {
+            Some(ip) => ip,
+            None => longboat_accept::every_address().await,
+        };
         let picker = PoolPicker::load(args).await?;
         let events = picker.event_listeners(ip).await?;
         let grpc = listen(ip, picker.args.grpc_port).await?;

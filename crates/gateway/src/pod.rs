@@ -7,7 +7,7 @@
 use std::{
     collections::BTreeSet,
     future, io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, SocketAddr},
     path::PathBuf,
     sync::{
         Arc,
@@ -86,14 +86,6 @@ pub enum ServeError {
     Thread(#[source] io::Error),
 }
 
-/// All addresses of this machine: with IPv6 if it has it, which includes IPv4.
-async fn every_address() -> IpAddr {
-    match TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).await {
-        Ok(_) => Ipv6Addr::UNSPECIFIED.into(),
-        Err(_) => Ipv4Addr::UNSPECIFIED.into(),
-    }
-}
-
 /// Serves a Gateway until `shutdown`, and then until the running requests have ended.
 ///
 /// # Errors
@@ -102,7 +94,7 @@ pub async fn serve(args: Args, client: Client, shutdown: CancellationToken) -> R
     let client = longboat_watch::named(client, crate::report::SENDER);
     let address = match args.listen_address {
         Some(address) => address,
-        None => every_address().await,
+        None => longboat_accept::every_address().await,
     };
     let monitoring = SocketAddr::new(address, args.monitoring_port);
     let listener =

@@ -1,7 +1,7 @@
 //! The server: listening, TLS, and a shutdown that does not cut responses off.
 
 use std::{
-    net::{IpAddr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, SocketAddr},
     sync::Arc,
     time::Duration,
 };
@@ -132,16 +132,12 @@ async fn server_config(
 }
 
 async fn listen(address: Option<IpAddr>, port: u16) -> Result<TcpListener, Error> {
-    let everywhere = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port);
-    let wanted = address.map_or(everywhere, |address| SocketAddr::new(address, port));
-    let listener = match TcpListener::bind(wanted).await {
-        // a kernel without IPv6
-        Err(error) if address.is_none() && error.kind() != std::io::ErrorKind::AddrInUse => {
-            TcpListener::bind(("0.0.0.0", port)).await
-        }
-        bound => bound,
+    let ip = match address {
+        Some(address) => address,
+        None => longboat_accept::every_address().await,
     };
-    listener.map_err(|source| Error::Listen { address: wanted, source })
+    let address = SocketAddr::new(ip, port);
+    TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })
 }
 
 /// The content of a port.

@@ -72,17 +72,13 @@ impl Webhooks {
     /// Binds the port. Fails on invalid settings before anything else starts.
     pub(crate) async fn bind(settings: Settings) -> Result<Self, Error> {
         let tls = settings.tls()?;
-        let host = settings.webhook_host.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
-        let wanted = SocketAddr::new(host, settings.webhook_port);
-        let listener = match TcpListener::bind(wanted).await {
-            // The machine may have no IPv6.
-            Err(_) if settings.webhook_host.is_none() => {
-                TcpListener::bind((Ipv4Addr::UNSPECIFIED, settings.webhook_port)).await
-            }
-            bound => bound,
+        let host = match settings.webhook_host {
+            Some(host) => host,
+            None => longboat_accept::every_address().await,
         };
+        let wanted = SocketAddr::new(host, settings.webhook_port);
         let listen = |source| Error::Listen { what: "webhooks", address: wanted.to_string(), source };
-        let listener = listener.map_err(listen)?;
+        let listener = TcpListener::bind(wanted).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         Ok(Self { settings, tls, listener, address, clock: Arc::new(SystemTime::now) })
     }

@@ -16,7 +16,7 @@ use longboat_compose::{
     Platform, PresetNames, Warning, outcome::Outcome, presets, texts_of,
 };
 use longboat_key::{Key, Name, Namespace};
-use longboat_manifest::{Document, nearest, parallel};
+use longboat_manifest::{Document, nearest};
 use longboat_plan::{Objects, Plan, PlanError, Snapshot, add_peers};
 use serde_json::json;
 
@@ -209,7 +209,7 @@ impl Scene {
         let platform =
             settings_among(documents, settings).or_else(|| Some(self.snapshot.platform.as_ref().clone()));
         let cluster = Cluster::of(documents, settings, platform);
-        for judged in parallel::map(documents, |document| cluster.judge(document, None)) {
+        for judged in cluster.judge_all(documents) {
             self.findings.extend(judged.findings);
             if let Some(stored) = judged.stored {
                 self.add(stored)?;

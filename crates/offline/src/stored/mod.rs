@@ -10,6 +10,8 @@ pub(crate) mod object;
 pub(crate) mod template;
 pub(crate) mod unknown;
 
+use std::collections::{HashMap, hash_map::Entry};
+
 use longboat_admission::{Facts, LocalModels};
 use longboat_api::{
     conversion::{self, Version},
@@ -17,7 +19,7 @@ use longboat_api::{
 };
 use longboat_compose::Platform;
 use longboat_key::{Key, Name, Namespace};
-use longboat_manifest::Document;
+use longboat_manifest::{Document, parallel};
 use longboat_strategy::{
     examine,
     kinds::Resource,
@@ -47,8 +49,8 @@ pub(crate) struct StoredManifest {
 
 /// The result of processing one manifest.
 pub(crate) struct AdmissionOutcome {
-    /// The group and the name of the object, if its kind is known.
-    pub(crate) checked: Option<(String, ObjectName)>,
+    /// The name of the object, if its kind is known.
+    pub(crate) checked: Option<ObjectName>,
     /// The findings about it.
     pub(crate) findings: Vec<Finding>,
     /// The stored object; `None` if it is refused.
@@ -102,6 +104,29 @@ impl Cluster {
         Self { kinds: Kinds::of(documents), facts, namespace: settings.namespace.clone() }
     }
 
+    /// Processes manifests. Of objects with the same name, only the first is accepted.
+    pub(crate) fn judge_all(&self, documents: &[Document]) -> Vec<AdmissionOutcome> {
+        let mut outcomes = parallel::map(documents, |document| self.judge(document, None));
+        let mut seen = HashMap::new();
+        for (document, outcome) in documents.iter().zip(&mut outcomes) {
+            let Some(name) = outcome.checked.clone() else { continue };
+            if document.name().is_empty() {
+                continue;
+            }
+            match seen.entry((document.group(), name.kind.clone(), name.namespace.clone(), name.name.clone()))
+            {
+                Entry::Vacant(entry) => {
+                    entry.insert(document.place(""));
+                }
+                Entry::Occupied(first) => {
+                    outcome.findings.push(repeated(document, &name, first.get()));
+                    outcome.stored = None;
+                }
+            }
+        }
+        outcomes
+    }
+
     /// Processes one manifest. An object of a namespaced kind without a namespace gets `namespace`.
     pub(crate) fn judge(&self, document: &Document, namespace: Option<Namespace<&str>>) -> AdmissionOutcome {
         let resource = match self.kinds.find(document) {
@@ -110,7 +135,7 @@ impl Cluster {
                 let name = ObjectName::of(document, Namespace(document.namespace()));
                 let finding = Finding::at(document, &name, "kind", Source::Schema).error("NoMatch", problem);
                 let findings = vec![Finding { code: Some(404), ..finding.with_hint(hint) }];
-                return AdmissionOutcome { checked: Some((String::new(), name)), findings, stored: None };
+                return AdmissionOutcome { checked: Some(name), findings, stored: None };
             }
             KindLookup::No => return self.not_known(document),
         };
@@ -133,7 +158,7 @@ impl Cluster {
             namespace: namespace.to_shared(),
             object: self.in_stored_version(&resource, document, object),
         });
-        AdmissionOutcome { checked: Some((resource.group.clone(), name)), findings, stored }
+        AdmissionOutcome { checked: Some(name), findings, stored }
     }
 
     /// Returns the stored form of an object without a manifest. Used for presets of this build, which have their own tests.
@@ -186,6 +211,12 @@ impl Cluster {
         }
         object
     }
+}
+
+fn repeated(document: &Document, name: &ObjectName, first: &str) -> Finding {
+    let finding = Finding::at(document, name, "metadata.name", Source::Manifest);
+    let hint = "the second object would replace the first one: remove or rename one of them";
+    finding.error("Duplicate", format!("{name} is already at {first}")).with_hint(hint)
 }
 
 /// A server says only that such a namespace does not exist.

@@ -21,6 +21,15 @@ fn child(text: &str, kind: &str) -> Value {
 }
 
 #[test]
+fn of_objects_with_the_same_name_the_first_counts_and_the_second_is_an_error() {
+    let scene = scene_of(&format!("{HEAD}---\n{HEAD}  replicas: 2\n"));
+    assert_eq!(scene.subjects.len(), 1);
+    assert_eq!(scene.subjects[0].service.spec.workload.replicas, None);
+    let messages: Vec<_> = scene.findings.iter().map(|finding| finding.message.as_str()).collect();
+    assert_eq!(messages, ["LLMInferenceService default/one is already at svc.yaml:1:1"]);
+}
+
+#[test]
 fn defaults_of_the_schema_count_as_on_a_cluster() {
     let route = child(
         &format!(

@@ -86,15 +86,14 @@ pub fn validate(reading: ParseOutput, settings: &Settings) -> Report {
 
 fn all(documents: Vec<Document>, settings: &Settings, report: &mut Report) {
     let cluster = Cluster::of(&documents, settings, settings_among(&documents, settings));
-    let mut seen: HashMap<(String, String, String, String), String> = HashMap::new();
     let mut sound = Vec::with_capacity(documents.len());
     let mut broken = BTreeSet::new();
     let mut given = ManifestObjects::default();
-    let judged = parallel::map(&documents, |document| cluster.judge(document, None));
+    let judged = cluster.judge_all(&documents);
     for (document, judged) in documents.into_iter().zip(judged) {
         report.findings.extend(judged.findings);
         // An object of an unknown kind is neither valid nor invalid. Whether its kind has namespaces is not known, either.
-        let Some((group, name)) = judged.checked else {
+        let Some(name) = judged.checked else {
             let namespaces = judged.stored.iter().map(|stored| stored.namespace.as_deref());
             let own = Namespace(document.namespace());
             namespaces.chain([own]).for_each(|namespace| given.add(&ObjectName::of(&document, namespace)));
@@ -107,15 +106,6 @@ fn all(documents: Vec<Document>, settings: &Settings, report: &mut Report) {
             stored = None;
         }
         report.findings.extend(contents);
-        if !document.name().is_empty() {
-            let key = (group, name.kind.clone(), name.namespace.clone(), name.name.clone());
-            if let Some(first) = seen.get(&key) {
-                report.findings.push(repeated(&document, &name, first));
-                stored = None;
-            } else {
-                seen.insert(key, document.place(""));
-            }
-        }
         if stored.is_none() && document.kind() == "LLMInferenceServiceConfig" {
             broken.insert(key_of(&name));
         }
@@ -237,10 +227,4 @@ fn together(
         });
         report.findings.extend(findings);
     }
-}
-
-fn repeated(document: &Document, name: &ObjectName, first: &str) -> Finding {
-    let finding = Finding::at(document, name, "metadata.name", Source::Manifest);
-    let hint = "the second object would replace the first one: remove or rename one of them";
-    finding.error("Duplicate", format!("{name} is already at {first}")).with_hint(hint)
 }
