@@ -180,6 +180,10 @@ impl Watcher {
                 }
                 return Some(chunk);
             }
+            // Checked here too, because the wait below is never reached while changes keep coming.
+            if self.deadline <= Instant::now() {
+                return None;
+            }
             // Marked as seen before the window is read, so that a change in between ends the wait below at once.
             let seen = *self.signal.borrow_and_update();
             let before = self.cursor;

@@ -1,6 +1,9 @@
 //! Tests of the in-process client.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -10,6 +13,7 @@ use kube::{
 };
 use longboat_apiserver::{ApiServer, Loops, Options};
 use serde_json::json;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 fn config_map(name: &str) -> ConfigMap {
@@ -36,6 +40,23 @@ async fn a_client_in_the_process_creates_applies_and_watches() {
     assert_eq!(seen.data.unwrap()["x"], "y");
     maps.delete("a", &DeleteParams::default()).await.unwrap();
     assert!(matches!(events.try_next().await.unwrap(), Some(WatchEvent::Deleted(_))));
+}
+
+#[tokio::test]
+async fn a_watch_ends_at_its_timeout_even_if_there_is_always_another_change() {
+    let server = ApiServer::new(Options::default()).unwrap();
+    let maps: Api<ConfigMap> = Api::default_namespaced(server.client("default"));
+    let params = WatchParams::default().timeout(1);
+    let mut events = maps.watch(&params, "").await.unwrap().boxed();
+    let changes = async {
+        for index in 0.. {
+            maps.create(&PostParams::default(), &config_map(&format!("c{index}"))).await.unwrap();
+            if events.try_next().await.unwrap().is_none() {
+                return;
+            }
+        }
+    };
+    timeout(Duration::from_secs(30), changes).await.expect("the watch ends");
 }
 
 #[tokio::test]
