@@ -169,7 +169,20 @@ fn delete_takes_the_children_along_unless_they_shall_stay() {
     assert!(left.contains("replicaset.apps/apart-") && left.contains("pod/apart-"), "{left}");
     let owners = world.object(&["rs", "-l", "app=apart"])["items"][0]["metadata"]["ownerReferences"].clone();
     assert!(owners.is_null(), "{owners}");
-    world.ask(&["delete", "rs", "-l", "app=apart"]);
+
+    // A Deployment that comes back adopts them, and its ReplicaSet lets go of a pod that loses its label.
+    world.ask(&["apply", "-f", &world.file("apart.yaml", apart)]);
+    world.ask(&["rollout", "status", "deploy/apart", "--timeout=170s"]);
+    let owners = "jsonpath={.items[*].metadata.ownerReferences[*].kind}";
+    assert_eq!(world.ask(&["get", "rs", "-l", "app=apart", "-o", owners]), "Deployment Deployment");
+    let pods = || world.ask(&["get", "po", "-l", "app=apart", "-o", "jsonpath={.items[*].metadata.name}"]);
+    until("the end of the pod of the other template", || pods().split(' ').count() == 1);
+    let pod = pods();
+    world.ask(&["label", "pod", &pod, "app-"]);
+    until("another pod", || !pods().is_empty());
+    let released = || world.ask(&["get", "po", &pod, "-o", "jsonpath={.metadata.ownerReferences}"]);
+    until("a pod without an owner", || released().is_empty());
+    world.ask(&["delete", "deploy,po", "apart", &pod, "--ignore-not-found"]);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! caches alone. Each controller writes only differences. So a reconcile without changes writes nothing, also after a
 //! restart.
 
+mod adoption;
 mod autoscaler;
 mod claims;
 mod deployment;

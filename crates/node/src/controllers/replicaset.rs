@@ -1,6 +1,6 @@
 //! ReplicaSets: run the desired number of pods.
 //!
-//! Kubernetes: pkg/controller/replicaset. Pods without an owner are not adopted.
+//! Kubernetes: pkg/controller/replicaset.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -14,7 +14,8 @@ use kube::{Client, ResourceExt};
 use longboat_watch::text_of;
 use tokio::time::Instant;
 
-use super::owners::{control_by, controlled_by, owner_key};
+use super::adoption::{adopter_key, claim};
+use super::owners::control_by;
 use super::pods::{from_template, is_active, phase, ready_since};
 use super::queue::{self, Again, Key, Reconcile, triggers};
 use super::setup::{Caches, Setup};
@@ -40,7 +41,8 @@ struct Expectations {
 }
 
 pub(super) async fn run(Setup { client, caches, recorder, cancel }: Setup) {
-    let pods = triggers(&caches.pods, |pod: &Pod| owner_key(pod, "ReplicaSet"));
+    let sets = caches.replica_sets.clone();
+    let pods = triggers(&caches.pods, move |pod: &Pod| adopter_key(&sets, pod));
     caches.pods.ready().await;
     let objects = caches.replica_sets.clone();
     let sets = ReplicaSets { client, caches, recorder, unseen: HashMap::new() };
@@ -56,7 +58,7 @@ impl Reconcile<ReplicaSet> for ReplicaSets {
 
     async fn reconcile(&mut self, _: &Key, set: &ReplicaSet) -> Again {
         let uid = set.uid().unwrap_or_default();
-        let pods = controlled_by(&self.caches.pods, set);
+        let pods = claim(&self.client, &self.caches.pods, set, is_active).await?;
         let unseen = self.unseen.entry(uid.clone()).or_default();
         let waiting = unseen.settle(&pods);
         let active: Vec<_> =

@@ -17,8 +17,9 @@ use longboat_watch::text_of;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
+use super::adoption::{adopter_key, claim};
 use super::int_or_percent;
-use super::owners::{control_by, controlled_by, owner_key};
+use super::owners::control_by;
 use super::pods::{from_template, has_ended, ready_since};
 use super::queue::{self, Again, Key, Reconcile, triggers};
 use super::replicaset::available_at;
@@ -38,7 +39,8 @@ struct StatefulSets {
 }
 
 pub(super) async fn run(Setup { client, caches, recorder, cancel }: Setup) {
-    let pods = triggers(&caches.pods, |pod: &Pod| owner_key(pod, "StatefulSet"));
+    let sets = caches.stateful_sets.clone();
+    let pods = triggers(&caches.pods, move |pod: &Pod| adopter_key(&sets, pod));
     caches.pods.ready().await;
     let sets = StatefulSets { client, pods: caches.pods, recorder };
     queue::run(sets, caches.stateful_sets, pods, cancel).await;
@@ -59,7 +61,7 @@ impl Reconcile<StatefulSet> for StatefulSets {
     const NAME: &'static str = "statefulset";
 
     async fn reconcile(&mut self, key: &Key, set: &StatefulSet) -> Again {
-        let pods = controlled_by(&self.pods, set);
+        let pods = claim(&self.client, &self.pods, set, |pod| ordinal_of(set, pod).is_some()).await?;
         let plan = plan(set, &pods, Timestamp::now());
         for ordinal in &plan.create {
             self.create(set, *ordinal, &plan.status).await?;

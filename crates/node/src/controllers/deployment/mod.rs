@@ -1,7 +1,6 @@
 //! Deployments: rolling updates and recreation by scaling ReplicaSets.
 //!
-//! Kubernetes: pkg/controller/deployment. ReplicaSets without an owner are not adopted, and the deprecated rollback
-//! annotation has no effect.
+//! Kubernetes: pkg/controller/deployment. The deprecated rollback annotation has no effect.
 
 mod conditions;
 mod rollout;
@@ -20,6 +19,7 @@ use longboat_api::annotations::IN_PROCESS;
 use longboat_watch::text_of;
 use serde_json::json;
 
+use super::adoption::{adopter_key, claim};
 use super::owners::{control_by, controlled_by, controls, owner_key};
 use super::pods::has_ended;
 use super::queue::{self, Again, Key, Reconcile, triggers};
@@ -37,7 +37,8 @@ struct Deployments {
 }
 
 pub(super) async fn run(Setup { client, caches, recorder, cancel }: Setup) {
-    let sets = triggers(&caches.replica_sets, |set: &ReplicaSet| owner_key(set, "Deployment"));
+    let deployments = caches.deployments.clone();
+    let sets = triggers(&caches.replica_sets, move |set: &ReplicaSet| adopter_key(&deployments, set));
     // The Recreate strategy waits until old pods are gone, which ReplicaSets do not show.
     let replica_sets = caches.replica_sets.clone();
     let pods = triggers(&caches.pods, move |pod: &Pod| {
@@ -74,7 +75,7 @@ impl Reconcile<Deployment> for Deployments {
         if deployment.annotations().contains_key(IN_PROCESS) {
             return Ok(None);
         }
-        let mut rollout = self.observe(deployment);
+        let mut rollout = self.observe(deployment).await?;
         if rollout.deployment.metadata.deletion_timestamp.is_some() {
             return self.write_status(rollout).await;
         }
@@ -117,8 +118,8 @@ impl Rollout {
 }
 
 impl Deployments {
-    fn observe(&self, deployment: &Deployment) -> Rollout {
-        let sets = controlled_by(&self.caches.replica_sets, deployment);
+    async fn observe(&self, deployment: &Deployment) -> Result<Rollout, kube::Error> {
+        let sets = claim(&self.client, &self.caches.replica_sets, deployment, |_| true).await?;
         let mut sets: Vec<ReplicaSet> = sets.into_iter().map(Arc::unwrap_or_clone).collect();
         sets.sort_by_key(|set| (set.metadata.creation_timestamp.clone(), set.name_any()));
         let template = deployment.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
@@ -128,13 +129,13 @@ impl Deployments {
                 set.spec.as_ref().is_some_and(|spec| template::same(spec.template.as_ref(), &template))
             })
             .map(|index| sets.remove(index));
-        Rollout {
+        Ok(Rollout {
             settings: Settings::of(deployment),
             deployment: deployment.clone(),
             new,
             old: sets,
             status: deployment.status.clone().unwrap_or_default(),
-        }
+        })
     }
 
     fn sets(&self, rollout: &Rollout) -> Api<ReplicaSet> {
