@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cluster::installer::{ask, install, make_available},
+    definitions::install_api,
     installation::install_others,
     installed::{at_rest, empty, installed},
     program::Ended,
@@ -76,8 +77,20 @@ fn one_command_installs_a_second_run_writes_nothing_and_uninstalling_leaves_noth
     assert_eq!(server.api.get(services).status, 404, "the definitions are still there");
     assert_eq!(server.api.get("/api/v1/namespaces/kserve/secrets/llmisvc-webhook-ca").status, 404);
     assert_eq!(server.api.get("/api/v1/namespaces/kserve").status, 200, "namespaces stay");
-    let again = ask(&server, "uninstall", ports, &[]);
+
+    // Definitions of somebody else stay, and so do their objects.
+    for definition in longboat_api::crd::own() {
+        install_api(&server.api, &definition);
+    }
+    let config = json!({
+        "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceServiceConfig",
+        "metadata": {"name": "mine", "namespace": "default"}, "spec": {},
+    });
+    let configs = "/apis/serving.kserve.io/v1alpha2/namespaces/default/llminferenceserviceconfigs";
+    server.api.post(configs, &config).ok();
+    let again = ask(&server, "uninstall", ports, &["--crds"]);
     assert!(again.stderr.contains("This cluster has no objects of an installation."), "{again:#?}");
+    assert_eq!(server.api.get(&format!("{configs}/mine")).status, 200);
 }
 
 #[test]

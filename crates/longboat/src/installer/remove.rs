@@ -24,6 +24,7 @@ const SERVICES: Kind =
 const PODS: Kind = Kind::new("v1", "Pod", "pods", true);
 const CONFIGS: &str = "LLMInferenceServiceConfig";
 const DEFINITIONS: &str = "CustomResourceDefinition";
+const CONFIG_DEFINITION: &str = "llminferenceserviceconfigs.serving.kserve.io";
 /// The annotation with which Helm marks its objects.
 const HELM: &str = "meta.helm.sh/release-name";
 
@@ -59,8 +60,14 @@ pub(crate) async fn uninstall(client: Client, removal: &Removal) -> anyhow::Resu
             _ => false,
         };
         if !stays {
-            let all = removal.definitions && kind.kind == CONFIGS;
-            found.push((kind, remover.list(kind, !all).await?));
+            found.push((kind, remover.list(kind, true).await?));
+        }
+    }
+    // With their definition go all configs, also those of users. So the controller has to remove their finalizers first.
+    let is_of_configs = |object: &PartialObject| object.name_any() == CONFIG_DEFINITION;
+    if found.iter().any(|(kind, objects)| kind.kind == DEFINITIONS && objects.iter().any(is_of_configs)) {
+        for (kind, objects) in found.iter_mut().filter(|(kind, _)| kind.kind == CONFIGS) {
+            *objects = remover.list(kind, false).await?;
         }
     }
     for (kind, objects) in &found {
