@@ -37,6 +37,8 @@ pub struct Facts {
     pub snapshot: Snapshot,
     /// Services, by namespace and name.
     pub services: Vec<Arc<LLMInferenceService>>,
+    /// Whether these are all services, not only those that the user named.
+    pub all_services: bool,
     /// Configs, by namespace and name.
     pub configs: Vec<Arc<LLMInferenceServiceConfig>>,
     /// Pods of services and of the controller.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use longboat_api::foreign::httproute::HTTPRoute;
 use longboat_key::{Name, Namespace};
+use longboat_plan::names;
 
 use crate::{
     chain::{gateways, routes},
@@ -18,7 +20,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         |findings: &[Finding], step: &String| findings.iter().any(|finding| finding.chain.contains(step));
     for route in facts.snapshot.http_routes.iter() {
         let (namespace, name) = (Namespace::of(&route.metadata), Name::of(&route.metadata));
-        if !of_services.contains(&*namespace) {
+        if !of_services.contains(&*namespace) || !(facts.all_services || leads_to_one(facts, route)) {
             continue;
         }
         let object = format!("HTTPRoute {namespace}/{name}");
@@ -37,4 +39,19 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
             findings.extend(gateways::refused_listeners(gateway).map(|cause| cause.warning_about(&object)));
         }
     }
+}
+
+/// Whether a route leads to the pool or to the pods of one of the services.
+fn leads_to_one(facts: &Facts, route: &HTTPRoute) -> bool {
+    let own = facts.services.iter().flat_map(|service| {
+        let name = Name::of(&service.metadata);
+        [names::pool(name), names::workload_service(name)]
+    });
+    let own: BTreeSet<String> = own.collect();
+    route
+        .spec
+        .rules
+        .iter()
+        .flat_map(|rule| &rule.backend_refs)
+        .any(|back_end| own.contains(&back_end.backend.name))
 }

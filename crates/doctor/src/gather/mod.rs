@@ -91,6 +91,7 @@ where
         platform_error: None,
         snapshot: Snapshot::empty(Timestamp::now(), Arc::default(), system.to_shared()),
         services: Vec::new(),
+        all_services: scope.services.is_empty(),
         configs: Vec::new(),
         pods: Vec::new(),
         events: Vec::new(),

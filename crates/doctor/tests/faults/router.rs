@@ -281,6 +281,23 @@ fn routes_of_users_and_listeners_that_are_refused_are_named() {
     let found = with(|facts| facts.snapshot.http_routes.insert(arc(own("ns"))));
     let finding = only(&found, "RouteRefused", "HTTPRoute ns/own", "no Service ns/gone", "kubectl get");
     assert!(finding.chain.is_empty(), "{:?}", finding.chain);
+    // Where the user names services, only routes to these count.
+    let named = |back_end: &str| {
+        let mut route = own("ns");
+        route["spec"]["rules"] = json!([{"backendRefs": [{"name": back_end}]}]);
+        with(|facts| {
+            facts.snapshot.http_routes.insert(arc(route));
+            facts.all_services = false;
+        })
+    };
+    assert!(named("gone").is_empty());
+    only(
+        &named("llm-inference-pool"),
+        "RouteRefused",
+        "HTTPRoute ns/own",
+        "no Service ns/gone",
+        "kubectl get",
+    );
     assert!(
         with(|facts| facts.snapshot.http_routes.insert(arc(own("web")))).is_empty(),
         "no service is there"

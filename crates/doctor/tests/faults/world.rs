@@ -141,6 +141,7 @@ pub(crate) fn well() -> Facts {
         platform_error: None,
         snapshot,
         services: vec![arc(service(&READY))],
+        all_services: true,
         pods: vec![object(ready_pod())],
         events: Vec::new(),
         claims: Vec::new(),
