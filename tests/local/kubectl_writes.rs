@@ -225,7 +225,15 @@ fn both_forms_of_apply_go_on_quietly_with_what_up_has_written() {
     let text = format!("{}---\n{config}", manifest("mine", 1));
     fs::write(&file, &text).unwrap();
     let path = file.to_str().unwrap();
-    let world = LocalCluster::start(&[path]);
+    // An object whose kind the same files define.
+    let defined = folder.path().join("defined.yaml");
+    let definition = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: foos.example.org}\n\
+        spec:\n  group: example.org\n  scope: Namespaced\n  names: {kind: Foo, plural: foos}\n  versions:\n  \
+        - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}\n";
+    let foo = "apiVersion: example.org/v1\nkind: Foo\nmetadata: {name: one}\n";
+    fs::write(&defined, format!("{foo}---\n{definition}")).unwrap();
+    let world = LocalCluster::start(&[path, defined.to_str().unwrap()]);
+    assert_eq!(world.ask(&["get", "foos", "-o", "name"]), "foo.example.org/one\n");
     let quiet = |arguments: &[&str], done: &str| {
         let ended = world.run(&[arguments, &["-f", path]].concat());
         let lines = format!("llminferenceservice.serving.kserve.io/mine {done}\nconfigmap/mine {done}\n");

@@ -3,6 +3,7 @@
 
 use std::{fmt, time::Duration};
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, ResourceExt,
     api::{DynamicObject, Patch, PatchParams},
@@ -26,6 +27,11 @@ const RECORDER: &str = "kubectl-last-applied";
 
 /// The longest record. All annotations of an object together may have 256 KiB.
 const MAX_LAST_APPLIED: usize = 192 << 10;
+
+const DEFINITION: &str = "CustomResourceDefinition";
+
+/// How long the server may take to serve the objects of a definition. After that, the error about the first object says that it does not.
+const DEFINITION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long an object that is being deleted may take.
 const DELETION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -139,7 +145,11 @@ pub(crate) async fn all(client: &Client, documents: &[Document]) -> Result<Vec<A
     let mut applied = Vec::with_capacity(ordered.len());
     for document in ordered {
         let written = one(client, Owner::User, Some(document.place("")), document.object.clone()).await;
-        applied.push(written.map_err(|error| at_field(error, document))?);
+        let written = written.map_err(|error| at_field(error, document))?;
+        if written.kind == DEFINITION {
+            until_served(client, &written.name).await;
+        }
+        applied.push(written);
     }
     Ok(applied)
 }
@@ -157,7 +167,7 @@ fn at_field(mut error: ApplyError, document: &Document) -> ApplyError {
 
 fn rank(kind: &str) -> u8 {
     match kind {
-        "CustomResourceDefinition" => 0,
+        DEFINITION => 0,
         "Namespace" => 1,
         "LLMInferenceService" => 4,
         "LLMInferenceServiceConfig" => 3,
@@ -251,6 +261,13 @@ async fn wait_until_deleted(api: &Api<DynamicObject>, object: DynamicObject) -> 
         Ok(_) => Ok(()),
         Err(_) => Err(Problem::Terminating(object.metadata.finalizers.unwrap_or_default())),
     }
+}
+
+/// Waits until the server serves the objects of a definition.
+async fn until_served(client: &Client, name: &str) {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let served = await_condition(definitions, name, conditions::is_crd_established());
+    let _ = tokio::time::timeout(DEFINITION_TIMEOUT, served).await;
 }
 
 /// Returns the record of an object, byte for byte as kubectl writes it: otherwise `kubectl apply` of the same manifest would

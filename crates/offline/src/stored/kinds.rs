@@ -12,24 +12,25 @@ use serde_json::Value;
 
 /// Our own kinds, and the kinds that every cluster has. Creating definitions takes time, so each set is created once, when it
 /// is first used.
-static OWN: LazyLock<Registry> = LazyLock::new(|| registry(crd::own()));
+static OWN: LazyLock<Registry> = LazyLock::new(|| registry_of(crd::own()));
 
 /// Like [`OWN`], with the kinds of Gateway API, InferencePools and runtimes, and those that pickers read.
 static ALL: LazyLock<Registry> = LazyLock::new(|| {
     let of_gateways = crd::foreign().into_iter().chain(crd::gateway_kinds());
-    registry(crd::own().into_iter().chain(of_gateways).chain(crd::runtimes()).chain(crd::pickers()))
+    registry_of(crd::own().into_iter().chain(of_gateways).chain(crd::runtimes()).chain(crd::pickers()))
 });
 
 /// LeaderWorkerSet and ScaledObject.
-static OPTIONAL: LazyLock<Registry> = LazyLock::new(|| registry(crd::optional()));
+static OPTIONAL: LazyLock<Registry> = LazyLock::new(|| registry_of(crd::optional()));
 
 /// The kinds with known rules.
-#[derive(Clone, Copy)]
 pub(crate) struct Kinds {
     registry: &'static Registry,
+    /// The kinds that the manifests themselves define.
+    defined: Registry,
 }
 
-fn registry(definitions: impl IntoIterator<Item = Value>) -> Registry {
+fn registry_of(definitions: impl IntoIterator<Item = Value>) -> Registry {
     let registry = Registry::default();
     for definition in definitions {
         let name = definition["metadata"]["name"].as_str().unwrap_or_default();
@@ -75,13 +76,24 @@ impl Kinds {
                 || is_runtime
         };
         let registry = if documents.iter().any(is_foreign) { &*ALL } else { &*OWN };
-        Self { registry }
+        let is_used = |definition: &&Document| {
+            let spec = &definition.object["spec"];
+            let group = spec["group"].as_str().filter(|group| *group != GROUP);
+            let kind = spec["names"]["kind"].as_str();
+            documents.iter().any(|one| Some(one.group()) == group && Some(one.kind()) == kind)
+        };
+        let definitions = documents.iter().filter(|document| document.kind() == "CustomResourceDefinition");
+        let defined = registry_of(definitions.filter(is_used).map(|document| document.object.clone()));
+        Self { registry, defined }
     }
 
     /// Looks up the kind of a manifest.
-    pub(crate) fn find(self, document: &Document) -> KindLookup {
+    pub(crate) fn find(&self, document: &Document) -> KindLookup {
         let (api_version, kind) = (document.api_version(), document.kind());
         if let Some(resource) = self.registry.find_kind(api_version, kind) {
+            return KindLookup::Yes(resource);
+        }
+        if let Some(resource) = self.defined.find_kind(api_version, kind) {
             return KindLookup::Yes(resource);
         }
         let group = document.group();
@@ -134,11 +146,11 @@ impl Kinds {
     }
 
     /// One of our own kinds in its storage version.
-    pub(crate) fn stored(self, kind: &str) -> Option<Arc<Resource>> {
+    pub(crate) fn stored(&self, kind: &str) -> Option<Arc<Resource>> {
         self.registry.find_kind(API_VERSION, kind)
     }
 
-    fn own(self) -> Vec<Arc<Resource>> {
+    fn own(&self) -> Vec<Arc<Resource>> {
         let groups = self.registry.groups();
         let own = groups.get(GROUP).into_iter().flat_map(|versions| versions.values()).flatten();
         own.cloned().collect()

@@ -21,6 +21,26 @@ fn child(text: &str, kind: &str) -> Value {
 }
 
 #[test]
+fn objects_of_a_kind_that_the_manifests_define_are_checked_by_its_schema() {
+    let definition = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: foos.example.org}\n\
+        spec:\n  group: example.org\n  scope: Namespaced\n  names: {kind: Foo, plural: foos}\n  versions:\n  \
+        - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {size: {type: integer}}}}}\n";
+    let messages = |size: &str| -> Vec<String> {
+        let foo = format!("apiVersion: example.org/v1\nkind: Foo\nmetadata: {{name: one}}\nsize: {size}\n");
+        scene_of(&format!("{foo}---\n{definition}"))
+            .findings
+            .into_iter()
+            .map(|finding| finding.message)
+            .collect()
+    };
+    assert_eq!(messages("1"), [""; 0]);
+    assert_eq!(
+        messages("big"),
+        ["Invalid value: \"string\": size in body must be of type integer: \"string\""]
+    );
+}
+
+#[test]
 fn of_objects_with_the_same_name_the_first_counts_and_the_second_is_an_error() {
     let scene = scene_of(&format!("{HEAD}---\n{HEAD}  replicas: 2\n"));
     assert_eq!(scene.subjects.len(), 1);
