@@ -157,7 +157,7 @@ impl Strategy for Workload {
             }
             Self::StatefulSet | Self::DaemonSet => Vec::new(),
         };
-        warnings.extend(pod::warnings(&value["spec"]["template"]["spec"], "spec.template.spec"));
+        warnings.extend(pod::warnings(&value["spec"]["template"], "spec.template."));
         warnings
     }
 

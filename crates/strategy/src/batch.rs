@@ -81,10 +81,10 @@ impl Strategy for Batch {
         let spec = &value["spec"];
         let mut warnings = Vec::from_iter(checks::host_warning(value, "Pod names and hostnames"));
         warnings.extend(match self {
-            Self::Job => pod::warnings(&spec["template"]["spec"], "spec.template.spec"),
+            Self::Job => pod::warnings(&spec["template"], "spec.template."),
             Self::CronJob => {
                 let template = &spec["jobTemplate"]["spec"]["template"];
-                pod::warnings(&template["spec"], "spec.jobTemplate.spec.template.spec")
+                pod::warnings(template, "spec.jobTemplate.spec.template.")
             }
         });
         warnings

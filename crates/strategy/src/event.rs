@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Strategy;
-use crate::Field;
+use crate::{Field, checks::qualified};
 
 /// Events. Both views show the same objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +31,20 @@ impl Strategy for Event {
             for key in ["reportingController", "reportingInstance", "action", "reason"] {
                 object.at(key).not_empty("");
             }
+            // kube-apiserver validates its own form of an Event, and shows no text.
+            for (key, shown, limit) in [
+                ("reportingInstance", "reportingInstance", 128),
+                ("action", "action", 128),
+                ("reason", "reason", 128),
+                ("note", "message", 1024),
+            ] {
+                if object.text(key).len() > limit {
+                    let detail = format!("can have at most {limit} characters");
+                    object.at(key).named(shown.to_owned()).invalid_as(Value::from(""), detail);
+                }
+            }
+            let controller = object.text_at("reportingController");
+            qualified(&controller, controller.as_text());
         } else {
             object.at("eventTime").required("");
         }

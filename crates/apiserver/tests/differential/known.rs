@@ -32,6 +32,7 @@ pub(crate) fn requests() -> Vec<(u16, Request)> {
     all.extend(schedules());
     all.extend(addresses());
     all.extend(policies());
+    all.extend(events());
     all
 }
 
@@ -540,4 +541,27 @@ fn schedules() -> Vec<(u16, Request)> {
     .into_iter()
     .map(|(code, schedule)| request(code, Verb::Post, path, with(path, "/spec/schedule", json!(schedule))))
     .collect()
+}
+
+/// Events of `events.k8s.io` have short texts, and the name of a controller.
+fn events() -> Vec<(u16, Request)> {
+    let event = |code: u16, key: &str, value: String| {
+        let mut event = json!({
+            "metadata": {"name": "e"}, "eventTime": "2026-01-01T00:00:00.000000Z", "type": "Normal",
+            "reportingController": "example.org/controller", "reportingInstance": "i", "action": "a", "reason": "r",
+            "regarding": {"kind": "Pod", "namespace": "diff", "name": "p"},
+        });
+        event[key] = value.into();
+        request(code, Verb::Post, "/apis/events.k8s.io/v1/namespaces/diff/events", event)
+    };
+    let long = |limit: usize| "x".repeat(limit + 1);
+    vec![
+        event(201, "note", "n".to_owned()),
+        event(422, "note", long(1024)),
+        event(422, "reason", long(128)),
+        event(422, "action", long(128)),
+        event(422, "reportingInstance", long(128)),
+        event(422, "reportingController", "A b".to_owned()),
+        event(422, "reportingController", String::new()),
+    ]
 }

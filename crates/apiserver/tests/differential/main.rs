@@ -241,7 +241,7 @@ fn pods_with_a_mistake_are_refused_as_by_a_real_api_server() {
         let accepted = [&expected, &found].iter().all(|answer| answer.status < 400);
         let resources = |answer: &Answer| {
             let (spec, status) = (&answer.body["spec"], &answer.body["status"]);
-            json!([spec["resources"], spec["priority"], status["qosClass"]])
+            json!([spec["resources"], spec["priority"], status["qosClass"], answer.warnings])
         };
         // A real server sometimes warns of what it refuses, too. The code is in the body.
         let refusal = |answer: &Answer| comparable(answer)["body"].take();

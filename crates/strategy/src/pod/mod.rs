@@ -12,6 +12,7 @@ mod selectors;
 mod spreading;
 mod validate;
 mod volumes;
+mod warnings;
 
 use std::collections::HashMap;
 
@@ -24,8 +25,9 @@ pub(super) use self::{
     placement::node_selector,
     resources::{HUGE_PAGES, container_resource, is_pod_level},
     security::profiles_in_annotations,
-    validate::{validate_spec, warnings},
+    validate::validate_spec,
     volumes::source as volume_source,
+    warnings::warnings,
 };
 use super::{Strategy, checks, defaults::fill, quantity::Quantity, update::put};
 use crate::Field;
@@ -79,7 +81,7 @@ impl Strategy for Pod {
 
     fn warnings(&self, value: &Value) -> Vec<String> {
         let mut all = Vec::from_iter(checks::host_warning(value, "the Pod's hostname"));
-        all.extend(warnings(&value["spec"], "spec"));
+        all.extend(warnings(value, ""));
         all
     }
 

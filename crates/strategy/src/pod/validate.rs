@@ -1,11 +1,11 @@
 //! Validation of pods and pod templates.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::Value;
 
 use super::{environment, handlers, mounts, placement, resources, security, volumes};
-use crate::{Field, checks, names::NameRule, quantity::Quantity};
+use crate::{Field, checks, names::NameRule};
 
 /// Reports all validation errors of a Pod.
 pub(crate) fn validate(pod: &Field<'_>, live: Option<&Value>) {
@@ -184,49 +184,4 @@ fn ports(container: &Field<'_>, hosts: &mut BTreeSet<String>) {
         let shown = format!("{}/{}/{number}", port.text("protocol"), port.text("hostIP"));
         checks::unique(&host.with(&Value::from(shown.as_str())), hosts, shown);
     }
-}
-
-/// Returns warnings about settings of a pod spec that are valid but may surprise the user.
-pub(crate) fn warnings(spec: &Value, path: &str) -> Vec<String> {
-    let mut warnings = Vec::new();
-    for list in ["initContainers", "containers"] {
-        for (index, container) in spec[list].as_array().into_iter().flatten().enumerate() {
-            for kind in ["limits", "requests"] {
-                for resource in ["ephemeral-storage", "memory"] {
-                    let amount = &container["resources"][kind][resource];
-                    if let Some(text) = amount.as_str()
-                        && let Some(quantity) = Quantity::parse(text)
-                        && quantity.milli() % 1000 != 0
-                    {
-                        warnings.push(format!(
-                            "{path}.{list}[{index}].resources.{kind}[{resource}]: fractional byte value \"{text}\" is \
-                             invalid, must be an integer"
-                        ));
-                    }
-                }
-            }
-            let mut ports: BTreeMap<String, usize> = BTreeMap::new();
-            for (at, port) in container["ports"].as_array().into_iter().flatten().enumerate() {
-                let id = format!("{} {}", port["containerPort"], port["protocol"]);
-                if let Some(first) = ports.get(&id) {
-                    warnings.push(format!(
-                        "{path}.{list}[{index}].ports[{at}]: duplicate port definition with \
-                         {path}.{list}[{index}].ports[{first}]"
-                    ));
-                }
-                ports.entry(id).or_insert(at);
-            }
-            let mut names = BTreeSet::new();
-            for (at, variable) in container["env"].as_array().into_iter().flatten().enumerate() {
-                let name = variable["name"].as_str().unwrap_or_default();
-                if !names.insert(name) {
-                    warnings.push(format!(
-                        "{path}.{list}[{index}].env[{at}]: hides previous definition of \"{name}\", which may be \
-                         dropped when using apply"
-                    ));
-                }
-            }
-        }
-    }
-    warnings
 }

@@ -150,8 +150,7 @@ fn projected(projection: &Field<'_>) {
                     files::keys(&source);
                 }
             }
-            let own = source["path"].is_string().then_some(source.value);
-            for file in source.list("items").iter().chain(own) {
+            for file in source.list("items") {
                 let file = file["path"].as_str().unwrap_or_default();
                 if !file.is_empty() && !paths.insert(file) {
                     let shown = if source.text("name").is_empty() { file } else { source.text("name") };

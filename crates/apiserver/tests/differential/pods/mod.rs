@@ -138,6 +138,13 @@ fn volumes() -> Vec<Mistake> {
         json!({"projected": {"sources": [
             {"secret": {"name": "s", "items": [{"key": "a", "path": "a"}]}},
             {"configMap": {"name": "m", "items": [{"key": "a", "path": "a"}]}}]}}),
+        json!({"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}, {"serviceAccountToken": {"path": "t"}}]}}),
+        json!({"projected": {"sources": [
+            {"secret": {"name": "s", "items": [{"key": "a", "path": "t"}]}}, {"serviceAccountToken": {"path": "t"}}]}}),
+        json!({"projected": {"sources": []}}),
+        json!({"projected": {}}),
+        json!({"projected": {"sources": [
+            {"configMap": {"name": "m", "items": [{"key": "a", "path": "t/a"}]}}, {"serviceAccountToken": {"path": "t"}}]}}),
         json!({"projected": {"sources": [{"downwardAPI": {"items": [{"path": "a"}]}}]}}),
         json!({"projected": {"defaultMode": 1000, "sources": []}}),
     ];
@@ -183,6 +190,36 @@ fn pods() -> Vec<Mistake> {
         ("readinessGates", json!([{"conditionType": "a b"}])),
         ("schedulingGates", json!([{"name": "a"}, {"name": "a"}])),
         ("hostAliases", json!([{"ip": "x", "hostnames": ["a_b"]}])),
+        (
+            "hostAliases",
+            json!([{"ip": "1.2.3.4", "hostnames": ["a"]}, {"ip": "1.2.3.4", "hostnames": ["a", "a"]}]),
+        ),
+        ("imagePullSecrets", json!([{}, {"name": "a"}, {"name": "a"}])),
+        (
+            "affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution",
+            json!([{"topologyKey": "a"}]),
+        ),
+        (
+            "affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution",
+            json!([{"weight": 1, "podAffinityTerm": {"topologyKey": "a"}}]),
+        ),
+        (
+            "topologySpreadConstraints",
+            json!([{"maxSkew": 1, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule"}]),
+        ),
+        (
+            "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution",
+            json!({"nodeSelectorTerms": [{"matchExpressions": [{"key": "beta.kubernetes.io/instance-type", "operator": "In", "values": ["a"]}]}]}),
+        ),
+        (
+            "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution",
+            json!([{"weight": 1, "preference": {"matchExpressions": [{"key": "beta.kubernetes.io/arch", "operator": "Exists"}]}}]),
+        ),
+        (
+            "topologySpreadConstraints",
+            json!([{"maxSkew": 1, "topologyKey": "failure-domain.beta.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}]),
+        ),
+        ("nodeSelector", json!({"beta.kubernetes.io/os": "linux"})),
         ("os", json!({"name": "x"})),
         ("os", json!({})),
         ("hostUsers", json!(false)),
