@@ -142,14 +142,7 @@ impl PoolPicker {
         self.follow(Some(client), events, &shutdown, &stop, &mut tasks)?;
         self.core.listening();
         tracing::info!(pool = self.args.pool_name, "Picking in this process.");
-        let failed = loop {
-            match shutdown.run_until_cancelled(tasks.join_next()).await.flatten() {
-                Some(Ok(())) => {}
-                Some(Err(error)) => break Some(Error::Task(error)),
-                // Only a shutdown ends all tasks.
-                None => break None,
-            }
-        };
+        let failed = shutdown.run_until_cancelled(first_panic(&mut tasks)).await;
         // Waiting requests are refused before the dispatcher ends, or they would wait for their clients to give up. The trace is closed
         // last, because requests in flight still write to it.
         self.core.drain();
@@ -247,6 +240,16 @@ impl PoolPicker {
         }
         Ok(())
     }
+}
+
+/// Waits until one of the tasks panics. Those that end well are no news: an election may be over before its picker is.
+pub(crate) async fn first_panic(tasks: &mut JoinSet<()>) -> Error {
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended {
+            return Error::Task(error);
+        }
+    }
+    std::future::pending().await
 }
 
 /// Returns what a picker with these flags needs from its own pod, or `None` if another process can run it. A configuration that
