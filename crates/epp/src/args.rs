@@ -242,6 +242,17 @@ impl Args {
             .map_or("default", String::as_str)
     }
 
+    /// The target ports in the order given. A port that is given twice is one: it would be two endpoints with the same address.
+    pub(crate) fn target_ports(&self) -> Vec<u16> {
+        let mut ports = Vec::new();
+        for port in &self.endpoint_target_ports {
+            if !ports.contains(port) {
+                ports.push(*port);
+            }
+        }
+        ports
+    }
+
     /// The log options. Go's verbosity has any number of levels; ours has three.
     pub fn log_options(&self) -> LogOptions {
         let verbosity = match self.zap_log_level.as_deref() {
@@ -282,7 +293,7 @@ impl Args {
         if !file && pool == selector {
             return Err(ArgsError::Source);
         }
-        let ports = &self.endpoint_target_ports;
+        let ports = self.target_ports();
         if selector && (ports.is_empty() || ports.len() > 8 || ports.contains(&0)) {
             return Err(ArgsError::TargetPorts);
         }

@@ -332,9 +332,7 @@ fn with_flags(mut layer: DataLayer, config: &EndpointPickerConfig, args: &Args) 
 
 fn source(args: &Args) -> Source {
     if args.pool_name.is_empty() {
-        let mut ports = args.endpoint_target_ports.clone();
-        ports.dedup();
-        Source::Pods(Selection { selector: args.endpoint_selector.clone(), ports })
+        Source::Pods(Selection { selector: args.endpoint_selector.clone(), ports: args.target_ports() })
     } else {
         Source::Pool { group: args.pool_group.clone(), name: args.pool_name.clone() }
     }
