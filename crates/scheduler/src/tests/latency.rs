@@ -193,6 +193,22 @@ fn the_predictor_is_told_what_it_learned_from() {
 }
 
 #[test]
+fn what_a_predictor_is_told_of_a_precise_index_is_no_second_lookup() {
+    let plugins = "{type: precise-prefix-cache-producer}, {type: predicted-latency-producer, \
+                   parameters: {prefixMatchInfoProducerName: precise-prefix-cache-producer}}, \
+                   {type: prefix-cache-scorer, \
+                   parameters: {prefixMatchInfoProducerName: precise-prefix-cache-producer}}";
+    let scheduler = scheduler(plugins, "");
+    let (state, pool) = (scheduler.state(), idle(1));
+    let prompts = [Prompt::from(vec![b'x'; 4000])];
+    let request = Request { prompts: &prompts, exact: true, ..REQUEST };
+    assert_eq!(scheduler.features(&state, &request, &pool, 0).len(), 1);
+    assert_eq!(state.holdings()[0].counts().lookups, 0);
+    scheduler.schedule(&state, &request, &pool, 0, &mut StdRng::seed_from_u64(1)).unwrap();
+    assert_eq!(state.holdings()[0].counts().lookups, 1);
+}
+
+#[test]
 fn a_predictor_is_told_of_encoder_caches_where_it_is_asked_for() {
     let image = |name: &str| Media::new(Modality::Image, name.as_bytes());
     let features = |parameters: &str| {
