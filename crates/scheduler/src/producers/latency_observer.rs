@@ -96,10 +96,8 @@ impl LatencyObserver {
         let time = |field: &str, text: &str| match longboat_quantity::duration::parse(text) {
             // A time below a millisecond counts as one, because the clock of decisions has no shorter ones.
             Ok(time) if !time.is_zero() => Ok(millis(time).max(1)),
-            Ok(_) => {
-                Err(parameters.invalid(format!("{field}: expected a duration above 0, found \"{text}\"")))
-            }
-            Err(why) => Err(parameters.invalid(format!("{field}: {why}"))),
+            Ok(_) => Err(parameters.invalid(field, format!("expected a duration above 0, found \"{text}\""))),
+            Err(why) => Err(parameters.invalid(field, why)),
         };
         for (field, value, min) in [
             ("windowSize", given.window_size, 1),
@@ -109,15 +107,17 @@ impl LatencyObserver {
         ] {
             parameters.require(
                 (min..=MAX_KEPT).contains(&value),
-                format!("{field}: expected a number from {min} to {MAX_KEPT}, found {value}"),
+                field,
+                format!("expected a number from {min} to {MAX_KEPT}, found {value}"),
             )?;
         }
         let RawParameters { window_size, max_requests, low_percentile, typical_percentile, .. } = *given;
         parameters.require(
             max_requests <= window_size,
-            format!("maxRequests: expected at most windowSize, which is {window_size}, found {max_requests}"),
+            "maxRequests",
+            format!("expected at most windowSize, which is {window_size}, found {max_requests}"),
         )?;
-        parameters.require(0 < low_percentile && low_percentile < typical_percentile && typical_percentile < 100, format!(
+        parameters.require(0 < low_percentile && low_percentile < typical_percentile && typical_percentile < 100, "", format!(
                 "expected 0 < lowPercentile < typicalPercentile < 100, found {low_percentile} and {typical_percentile}"
             ))?;
         Ok(Self {

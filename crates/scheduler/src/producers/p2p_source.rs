@@ -22,17 +22,19 @@ struct PrefixPeers {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
-    parameters.require(given.min_cached_token_delta > 0, "minCachedTokenDelta must be 1 or more")?;
+    parameters.above_zero("minCachedTokenDelta", given.min_cached_token_delta)?;
     let prefix = builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref())?;
     let source = builder.producers[prefix].get::<PrefixSource>();
     parameters.require(
         !matches!(source, Some(PrefixSource::Burst(_))),
-        "prefixMatchInfoProducerName names a burst-prefix-cache-producer, which does not know what is \
+        "prefixMatchInfoProducerName",
+        "it names a burst-prefix-cache-producer, which does not know what is \
              cached; name an approx-prefix-cache-producer",
     )?;
     parameters.require(
         !matches!(source, Some(PrefixSource::Precise(_))),
-        "prefixMatchInfoProducerName names a precise-prefix-cache-producer, which is not supported \
+        "prefixMatchInfoProducerName",
+        "it names a precise-prefix-cache-producer, which is not supported \
              here: blocks in GPU memory cannot be pulled, and the producer does not distinguish the tiers \
              of a match; name an approx-prefix-cache-producer",
     )?;

@@ -47,15 +47,15 @@ fn usual(name: &str) -> LatencySettings {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
-    parameters.require(
-        given.slo_buffer_factor.is_finite() && given.slo_buffer_factor > 0.0,
-        "sloBufferFactor must be above 0",
-    )?;
+    parameters.above_zero("sloBufferFactor", given.slo_buffer_factor)?;
     if let Some(other) = &builder.latency {
-        return Err(parameters.invalid(format!(
-            "there may be one predicted-latency-producer, and there is {} already",
-            other.settings.name
-        )));
+        return Err(parameters.invalid(
+            "",
+            format!(
+                "there may be one predicted-latency-producer, and there is {} already",
+                other.settings.name
+            ),
+        ));
     }
     let settings = LatencySettings {
         streaming: given.streaming_mode,
@@ -121,7 +121,7 @@ pub(crate) fn settle(builder: &mut Builder) -> Result<(), ConfigError> {
 
 /// Reads a duration as a string, or as a number of nanoseconds as in Go.
 fn time(parameters: &Parameters<'_>, value: Option<&Value>) -> Result<Duration, ConfigError> {
-    let wrong = |message: String| parameters.invalid(format!("contextTTL: {message}"));
+    let wrong = |message: String| parameters.invalid("contextTTL", message);
     let time = match value {
         None | Some(Value::Null) => return Ok(MAX_RESPONSE_DURATION),
         Some(Value::String(text)) => longboat_quantity::duration::parse(text).map_err(wrong)?,

@@ -78,7 +78,7 @@ fn places(
     }
     let mut places = Vec::new();
     for (index, source) in sources.iter().enumerate() {
-        let at = |message: String| parameters.invalid(format!("sessionIdConfig.sources[{index}]: {message}"));
+        let at = |message: String| parameters.invalid(&format!("sessionIdConfig.sources[{index}]"), message);
         match (source.header.as_str(), source.attribute.as_str()) {
             (header, "") if !header.is_empty() => {
                 places.push(SessionSource::Header(header.to_ascii_lowercase()));
@@ -124,13 +124,10 @@ impl SessionAffinity {
                     given.session_id_config;
                 // Expired sessions are removed when new sessions come, so no timer is needed.
                 for (field, value) in [
-                    ("evictionTtlSeconds", eviction_ttl_seconds),
-                    ("evictionSweepSeconds", eviction_sweep_seconds),
+                    ("sessionIdConfig.evictionTtlSeconds", eviction_ttl_seconds),
+                    ("sessionIdConfig.evictionSweepSeconds", eviction_sweep_seconds),
                 ] {
-                    parameters.require(
-                        value.is_finite() && value >= 0.0,
-                        format!("sessionIdConfig.{field} must be above 0"),
-                    )?;
+                    parameters.zero_or_more(field, value)?;
                 }
                 let seconds = if eviction_ttl_seconds > 0.0 { eviction_ttl_seconds } else { TTL };
                 #[expect(

@@ -225,7 +225,15 @@ fn every_error_has_the_place_of_its_field() {
         ),
         (
             "plugins: [{type: metrics-data-source, parameters: {interval: x}}]".to_owned(),
-            "plugins[0].parameters",
+            "plugins[0].parameters.interval",
+        ),
+        (
+            "plugins: [{type: load-aware-scorer, parameters: {threshold: 0}}]".to_owned(),
+            "plugins[0].parameters.threshold",
+        ),
+        (
+            "plugins: [{type: core-metrics-extractor, parameters: {engineConfigs: [{name: a}, {}]}}]".to_owned(),
+            "plugins[0].parameters.engineConfigs[1].name",
         ),
         ("featureGates: [flowControl, flowControll]".to_owned(), "featureGates[1]"),
         ("schedulingProfile: []".to_owned(), "schedulingProfile"),

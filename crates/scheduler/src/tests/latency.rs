@@ -239,7 +239,7 @@ fn references_to_a_predictor_must_lead_somewhere() {
     let text = refused(wrong);
     assert!(text.contains("latencyPredictionInfoProducerName") && text.contains("did you mean"), "{text}");
     let text = refused("{type: predicted-latency-producer, parameters: {sloBufferFactor: 0}}");
-    assert!(text.contains("sloBufferFactor must be above 0"), "{text}");
+    assert!(text.contains("sloBufferFactor: expected a number above 0, found 0"), "{text}");
     let text = refused("{type: predicted-latency-producer}, {name: b, type: predicted-latency-producer}");
     assert!(text.contains("there may be one predicted-latency-producer"), "{text}");
     let text = refused(

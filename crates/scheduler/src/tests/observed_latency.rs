@@ -192,7 +192,7 @@ fn wrong_parameters_and_references_are_named() {
         ),
         (scorer("explorationRate: 1.5"), "explorationRate: expected a number from 0 to 1, found 1.5"),
         (scorer("minInflightGap: 0"), "minInflightGap: expected a number above 0, found 0"),
-        (scorer("roundTTFTStep: -1"), "roundTTFTStep: expected 0 or more seconds, found -1"),
+        (scorer("roundTTFTStep: -1"), "roundTTFTStep: expected 0 or more, found -1"),
         (
             scorer("ttftPercentilesProducerName: x"),
             "ttftPercentilesProducerName of plugin \"s\" refers to plugin \"x\", which is not a declared \

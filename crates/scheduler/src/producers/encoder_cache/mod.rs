@@ -30,12 +30,14 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     let given: RawParameters = parameters.read()?;
     parameters.require(
         given.per_server.is_none() || given.former.is_none(),
-        "cacheSizeInMB is the former name of cacheSizeInMBPerServer: set only one of them",
+        "cacheSizeInMB",
+        "it is the former name of cacheSizeInMBPerServer: set only one of them",
     )?;
     let size = given.per_server.or(given.former).unwrap_or_default();
     parameters.require(
         size <= MAX_MIB,
-        format!("cacheSizeInMBPerServer: expected a number of MiB up to {MAX_MIB}, found {size}"),
+        "cacheSizeInMBPerServer",
+        format!("expected a number of MiB up to {MAX_MIB}, found {size}"),
     )?;
     builder.add(parameters, EncoderCache::new(parameters.name, size));
     Ok(Plugin::default())
