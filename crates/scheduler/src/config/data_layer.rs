@@ -155,6 +155,8 @@ impl DataLayer {
             let parameters = Parameters::of(plugin);
             match plugin.plugin_type.as_str() {
                 "metrics-data-source" => {
+                    // An endpoint has one metrics page, so a second source could only replace the first.
+                    parameters.require(!declared, "", "there may be one metrics-data-source")?;
                     declared = true;
                     layer.source = parameters.read()?;
                     layer.source.check(&parameters)?;
