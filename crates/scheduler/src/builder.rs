@@ -34,6 +34,10 @@ pub(crate) struct Builder {
     /// The predictor of latencies.
     pub(crate) latency: Option<Predictor>,
     pub(crate) deciders: BTreeMap<String, Arc<dyn Decider>>,
+    /// Plugins with parameters that have no effect, and why.
+    pub(crate) without_effect: Vec<(String, String)>,
+    /// Plugins that read what a profile chose, and the profile.
+    pub(crate) wanted_profiles: Vec<(String, String)>,
 }
 
 /// The predictor of latencies, and the producers that it reads.

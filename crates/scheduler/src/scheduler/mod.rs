@@ -58,8 +58,9 @@ pub struct Handler {
 pub struct Scheduler {
     options: Options,
     profiles: Vec<Profile>,
-    /// Warnings about plugins in profiles in which they do nothing. llm-d's published configurations have such plugins.
-    pub(crate) without_role: Vec<String>,
+    /// Warnings about plugins in profiles in which they do nothing, as in llm-d's published configurations, and about parameters
+    /// without effect.
+    pub(crate) warnings: Vec<String>,
     /// The type of each declared plugin.
     types: BTreeMap<String, String>,
     handler: Arc<dyn ProfileHandler>,

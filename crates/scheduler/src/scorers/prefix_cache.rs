@@ -37,8 +37,16 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         lru_capacity_per_server: given.lru_capacity_per_server,
         shared_prefix_after: None,
     };
+    let declared = builder.producers.len();
     let wanted = given.prefix_match_info_producer_name.as_deref();
     let prefix = builder.prefix_or(parameters, wanted, producer.settings(parameters)?)?;
+    if prefix < declared && producer != Producer::default() {
+        let why = format!(
+            "set the parameters of the prefix producer at plugin \"{}\"",
+            builder.producers[prefix].name
+        );
+        builder.without_effect.push((parameters.name.to_owned(), why));
+    }
     Ok(Plugin::scorer(PrefixCache {
         prefix,
         length_weight: given.match_length_weight,

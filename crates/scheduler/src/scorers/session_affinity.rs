@@ -9,8 +9,8 @@ use crate::{
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct RawParameters {
     strategy: Strategy,
-    encoded_endpoint_header_config: EncodedHeader,
-    session_id_config: SessionId,
+    encoded_endpoint_header_config: Option<EncodedHeader>,
+    session_id_config: Option<SessionId>,
     profile_name: Option<String>,
 }
 
@@ -114,14 +114,25 @@ fn places(
 impl SessionAffinity {
     pub(crate) fn read(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Self, ConfigError> {
         let given: RawParameters = parameters.read()?;
+        let mut unused = |is_given: bool, field: &str, strategy: &str| {
+            if is_given {
+                let why = format!("{field} needs strategy: {strategy}");
+                builder.without_effect.push((parameters.name.to_owned(), why));
+            }
+        };
         Ok(match given.strategy {
             Strategy::EncodedEndpointHeader => {
-                let name = given.encoded_endpoint_header_config.header.trim().to_ascii_lowercase();
+                unused(given.session_id_config.is_some(), "sessionIdConfig", "session_id");
+                unused(given.profile_name.is_some(), "profileName", "session_id");
+                let config = given.encoded_endpoint_header_config.unwrap_or_default();
+                let name = config.header.trim().to_ascii_lowercase();
                 Self::Header(if name.is_empty() { TOKEN.to_owned() } else { name })
             }
             Strategy::SessionId => {
+                let is_given = given.encoded_endpoint_header_config.is_some();
+                unused(is_given, "encodedEndpointHeaderConfig", "encoded_endpoint_header");
                 let SessionId { sources, eviction_ttl_seconds, eviction_sweep_seconds } =
-                    given.session_id_config;
+                    given.session_id_config.unwrap_or_default();
                 // Expired sessions are removed when new sessions come, so no timer is needed.
                 for (field, value) in [
                     ("sessionIdConfig.evictionTtlSeconds", eviction_ttl_seconds),
@@ -137,7 +148,10 @@ impl SessionAffinity {
                 )]
                 let ttl_ms = (seconds * 1000.0) as u64;
                 let sources = places(&sources, parameters, builder)?;
-                let settings = SessionSettings { sources, ttl_ms, profile: given.profile_name };
+                let profile = given.profile_name.filter(|name| !name.is_empty());
+                let wanted = profile.iter().map(|profile| (parameters.name.to_owned(), profile.clone()));
+                builder.wanted_profiles.extend(wanted);
+                let settings = SessionSettings { sources, ttl_ms, profile };
                 Self::Sessions(builder.add(parameters, settings))
             }
         })
