@@ -72,23 +72,12 @@ pub(crate) fn place(
     parameters: &Parameters<'_>,
     observer: Option<&str>,
 ) -> Result<usize, ConfigError> {
-    let wanted = observer.filter(|name| !name.is_empty() && *name != LATENCY_OBSERVER);
+    let reference = ("ttftPercentilesProducerName", "a declared latency-observer-producer-hub");
     let found =
-        builder.all::<LatencyObserver>().find(|(_, name, _)| wanted.is_none_or(|wanted| *name == wanted));
-    match (found.map(|(place, ..)| place), wanted) {
-        (Some(place), _) => Ok(place),
-        (None, Some(wanted)) => Err(parameters.unknown_reference(
-            "ttftPercentilesProducerName",
-            wanted,
-            "a declared latency-observer-producer-hub",
-            builder.all::<LatencyObserver>().map(|(_, name, _)| name),
-        )),
-        (None, None) => {
-            let parameters = Parameters::undeclared(LATENCY_OBSERVER);
-            let observer = LatencyObserver::new(&parameters, &RawParameters::default())?;
-            Ok(builder.add(&parameters, observer))
-        }
-    }
+        builder.place(parameters, reference, observer, LATENCY_OBSERVER, |_: &LatencyObserver| true)?;
+    let parameters = Parameters::undeclared(LATENCY_OBSERVER);
+    let usual = LatencyObserver::new(&parameters, &RawParameters::default())?;
+    Ok(found.unwrap_or_else(|| builder.add(&parameters, usual)))
 }
 
 impl LatencyObserver {

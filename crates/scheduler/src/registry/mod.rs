@@ -10,7 +10,7 @@ use longboat_key::nearest;
 
 use crate::{
     admitters,
-    builder::Builder,
+    builder::{Builder, PREFIXES},
     config::{EndpointPickerConfig, PluginSpec, nearest::nearest_names},
     deciders::{self, always::Always, multimodal::Multimodal},
     error::{ConfigError, MissingType, Suggestion},
@@ -204,7 +204,7 @@ pub(crate) fn instantiate(
         if reference != picker_plugins::PREFIX_PRODUCER
             && !builder.all::<PrefixSource>().any(|(_, name, _)| name == reference)
         {
-            return Err(builder.missing_prefix(&Parameters::undeclared(from), reference));
+            return Err(builder.missing::<PrefixSource>(&Parameters::undeclared(from), PREFIXES, reference));
         }
     }
     for (from, load) in std::mem::take(&mut builder.wanted_loads) {
