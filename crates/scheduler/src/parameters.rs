@@ -1,6 +1,6 @@
 //! Plugin parameters. Unknown keys are errors, so that a misspelt or misplaced key is not silently ignored.
 
-use std::fmt::Display;
+use std::{fmt::Display, time::Duration};
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -93,6 +93,14 @@ impl<'a> Parameters<'a> {
     pub(crate) fn share(&self, field: &str, value: f64) -> Result<(), ConfigError> {
         let is_met = (0.0..=1.0).contains(&value);
         self.require(is_met, field, format!("expected a number from 0 to 1, found {value}"))
+    }
+
+    /// Reads a duration above 0.
+    pub(crate) fn duration(&self, field: &str, text: &str) -> Result<Duration, ConfigError> {
+        let time = longboat_quantity::duration::parse(text).ok().filter(|time| !time.is_zero());
+        time.ok_or_else(|| {
+            self.invalid(field, format!("expected a duration above 0 such as 50ms, found \"{text}\""))
+        })
     }
 
     /// The error for the field at this path, or for the parameters as a whole if the path is empty.

@@ -82,12 +82,8 @@ pub(crate) fn place(
 
 impl LatencyObserver {
     fn new(parameters: &Parameters<'_>, given: &RawParameters) -> Result<Self, ConfigError> {
-        let time = |field: &str, text: &str| match longboat_quantity::duration::parse(text) {
-            // A time below a millisecond counts as one, because the clock of decisions has no shorter ones.
-            Ok(time) if !time.is_zero() => Ok(millis(time).max(1)),
-            Ok(_) => Err(parameters.invalid(field, format!("expected a duration above 0, found \"{text}\""))),
-            Err(why) => Err(parameters.invalid(field, why)),
-        };
+        // A time below a millisecond counts as one, because the clock of decisions has no shorter ones.
+        let time = |field: &str, text: &str| parameters.duration(field, text).map(|time| millis(time).max(1));
         for (field, value, min) in [
             ("windowSize", given.window_size, 1),
             ("maxRequests", given.max_requests, 1),

@@ -4,6 +4,7 @@ use longboat_kv_events::Limits;
 use serde_json::Value;
 
 use crate::{
+    numbers::millis,
     precise::{EndpointEvents, EventSource, ListenForEvents, PreciseSettings},
     prelude::*,
     quantity,
@@ -158,14 +159,7 @@ fn settings(given: RawParameters, parameters: &Parameters<'_>) -> Result<Precise
     }
     let speculative = match &given.speculative_ttl {
         None => SPECULATIVE_MS,
-        Some(text) => longboat_quantity::duration::parse(text)
-            .ok()
-            .and_then(|time| u64::try_from(time.as_millis()).ok())
-            .filter(|time| *time > 0)
-            .ok_or_else(|| {
-                parameters
-                    .invalid("speculativeTTL", format!("expected a duration such as 2s, found \"{text}\""))
-            })?,
+        Some(text) => millis(parameters.duration("speculativeTTL", text)?).max(1),
     };
     Ok(PreciseSettings {
         limits,

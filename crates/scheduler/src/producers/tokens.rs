@@ -69,12 +69,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     )?;
     let duration = |field: &str, text: Option<String>, usual: Duration| match text {
         None => Ok(usual),
-        Some(text) => longboat_quantity::duration::parse(&text)
-            .ok()
-            .filter(|duration| !duration.is_zero())
-            .ok_or_else(|| {
-                parameters.invalid(field, format!("expected a duration above 0 such as 5s, found \"{text}\""))
-            }),
+        Some(text) => parameters.duration(field, &text),
     };
     builder.requirements.tokenizer = Some(TokenizerSettings {
         url,
