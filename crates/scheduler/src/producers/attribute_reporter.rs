@@ -65,9 +65,9 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use crate::{report::Tokens, tests::try_scheduler};
+    use crate::{report::Usage, tests::try_scheduler};
 
-    const TOKENS: Tokens = Tokens { input: 7, output: 5, cached: 4 };
+    const TOKENS: Usage = Usage { input: 7, output: 5, cached: 4 };
 
     fn report(expression: &str, condition: &str) -> Result<Option<i64>, String> {
         let plugin = format!(
