@@ -12,6 +12,7 @@ use crate::{
     prefix::Settings,
     prefixes::PrefixSource,
     producer::{NamedProducer, Producer},
+    producers::p2p_source::PrefixPeers,
     requirements::Requirements,
     sessions::SessionSource,
     topology::Topology,
@@ -34,6 +35,9 @@ pub(crate) struct Builder {
     /// The predictor of latencies.
     pub(crate) latency: Option<Predictor>,
     pub(crate) deciders: BTreeMap<String, Arc<dyn Decider>>,
+    pub(crate) peer_sources: Vec<PrefixPeers>,
+    /// Response headers that name the endpoint. Clients send them back in their next request.
+    pub(crate) endpoint_headers: Vec<String>,
     /// Plugins with parameters that have no effect, and why.
     pub(crate) without_effect: Vec<(String, String)>,
     /// Plugins that read what a profile chose, and the profile.

@@ -1,9 +1,7 @@
 //! `p2p-source-producer` (alpha): names a pod that has cached the prompt, so that the pod that computes it can pull the
 //! blocks.
 
-use std::sync::Arc;
-
-use crate::{decision::PREFILL, plugin::PeerSource, prelude::*};
+use crate::{decision::PREFILL, prelude::*};
 
 parameters! {
     struct RawParameters {
@@ -14,7 +12,7 @@ parameters! {
 }
 
 /// Finds such a pod by what a prefix producer knows.
-struct PrefixPeers {
+pub(crate) struct PrefixPeers {
     prefix: usize,
     least: u64,
     prefill: String,
@@ -44,12 +42,14 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         least: given.min_cached_token_delta,
         prefill: prefill.unwrap_or_else(|| PREFILL.to_owned()),
     };
-    Ok(Plugin { peer_source: Some(Arc::new(source)), ..Plugin::default() })
+    builder.peer_sources.push(source);
+    Ok(Plugin::default())
 }
 
-impl PeerSource for PrefixPeers {
-    /// Among the pods with about the most cached tokens, idler pods are chosen more often.
-    fn find(&self, context: &Context<'_>, runs: &[ProfileRun], primary: usize) -> Option<String> {
+impl PrefixPeers {
+    /// Returns the address of the pod to pull blocks from, if one has cached enough more than the pod that computes the prompt. Among
+    /// the pods with about the most cached tokens, idler pods are chosen more often.
+    pub(crate) fn find(&self, context: &Context<'_>, runs: &[ProfileRun], primary: usize) -> Option<String> {
         let matches = context.prefix(self.prefix);
         let block = u64::from(matches.block_tokens());
         let cached = |candidate: Candidate| matches.matched_tokens(candidate);

@@ -66,11 +66,8 @@ impl Scheduler {
                 .iter()
                 .filter_map(|(name, plugin)| Some((name.clone(), plugin.admitter.clone()?)))
                 .collect(),
-            peer_sources: plugins.iter().filter_map(|(_, plugin)| plugin.peer_source.clone()).collect(),
-            endpoint_headers: plugins
-                .iter()
-                .filter_map(|(_, plugin)| plugin.endpoint_header.clone())
-                .collect(),
+            peer_sources: builder.peer_sources,
+            endpoint_headers: builder.endpoint_headers,
             producers: builder.producers,
             requirements: builder.requirements,
             watched_handler: None,

@@ -63,8 +63,7 @@ pub(crate) enum SessionAffinity {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let affinity = SessionAffinity::read(parameters, builder)?;
-    Ok(Plugin { endpoint_header: affinity.header(), ..Plugin::scorer(affinity) })
+    SessionAffinity::read(parameters, builder).map(Plugin::scorer)
 }
 
 /// Returns the sources of the session.
@@ -126,7 +125,11 @@ impl SessionAffinity {
                 unused(given.profile_name.is_some(), "profileName", "session_id");
                 let config = given.encoded_endpoint_header_config.unwrap_or_default();
                 let name = config.header.trim().to_ascii_lowercase();
-                Self::Header(if name.is_empty() { TOKEN.to_owned() } else { name })
+                let name = if name.is_empty() { TOKEN.to_owned() } else { name };
+                if !builder.endpoint_headers.contains(&name) {
+                    builder.endpoint_headers.push(name.clone());
+                }
+                Self::Header(name)
             }
             Strategy::SessionId => {
                 let is_given = given.encoded_endpoint_header_config.is_some();
@@ -155,14 +158,6 @@ impl SessionAffinity {
                 Self::Sessions(builder.add(parameters, settings))
             }
         })
-    }
-
-    /// Returns the response header that names the endpoint.
-    pub(crate) fn header(&self) -> Option<String> {
-        match self {
-            Self::Header(name) => Some(name.clone()),
-            Self::Sessions(_) => None,
-        }
     }
 
     /// Returns the session's endpoint, if it is a candidate.
