@@ -153,7 +153,7 @@ pub struct Args {
     /// Log verbosity: 0 to 2 is INFO, 3 and 4 is DEBUG, more is TRACE.
     #[arg(short = 'v', long = "v", default_value_t = 2)]
     pub verbosity: u8,
-    /// Log level: debug, info, error or a number. Overrides -v.
+    /// Log level: debug, info, error, panic or a number. Overrides -v.
     #[arg(long)]
     pub zap_log_level: Option<String>,
     /// Log format: json or console.
@@ -242,14 +242,26 @@ impl Args {
             .map_or("default", String::as_str)
     }
 
+    /// The target ports in the order given. A port that is given twice is one: it would be two endpoints with the same address.
+    pub(crate) fn target_ports(&self) -> Vec<u16> {
+        let mut ports = Vec::new();
+        for port in &self.endpoint_target_ports {
+            if !ports.contains(port) {
+                ports.push(*port);
+            }
+        }
+        ports
+    }
+
     /// The log options. Go's verbosity has any number of levels; ours has three.
     pub fn log_options(&self) -> LogOptions {
-        let verbosity = match self.zap_log_level.as_deref() {
-            None | Some("") => self.verbosity,
-            Some("debug") => 4,
-            Some("info") => 2,
-            Some("error") => return self.filtered("error".to_owned()),
-            Some(number) => number.parse().unwrap_or(self.verbosity),
+        let verbosity = match self.log_level().as_str() {
+            "" => self.verbosity,
+            "debug" => 4,
+            "info" => 2,
+            "error" | "panic" => return self.filtered("error".to_owned()),
+            // `check` refuses any other text.
+            number => number.parse().unwrap_or(self.verbosity),
         };
         let level = match verbosity {
             0..=2 => "info",
@@ -259,8 +271,14 @@ impl Args {
         self.filtered(format!("{level},hyper=warn,h2=warn,tower=warn,rustls=warn,kube=info"))
     }
 
+    /// --zap-log-level in lower case: the reference takes either.
+    fn log_level(&self) -> String {
+        self.zap_log_level.as_deref().unwrap_or_default().to_ascii_lowercase()
+    }
+
     fn filtered(&self, default_filter: String) -> LogOptions {
-        let format = if self.zap_encoder == "console" { Format::Text } else { Format::Json };
+        let format =
+            if self.zap_encoder.eq_ignore_ascii_case("console") { Format::Text } else { Format::Json };
         LogOptions { format, default_filter, ..LogOptions::default() }
     }
 
@@ -282,7 +300,7 @@ impl Args {
         if !file && pool == selector {
             return Err(ArgsError::Source);
         }
-        let ports = &self.endpoint_target_ports;
+        let ports = self.target_ports();
         if selector && (ports.is_empty() || ports.len() > 8 || ports.contains(&0)) {
             return Err(ArgsError::TargetPorts);
         }
@@ -307,6 +325,18 @@ impl Args {
             if wrong {
                 return Err(ArgsError::Value { flag, message: message.to_owned() });
             }
+        }
+        let one_of = |flag, found: &str, expected: &str| ArgsError::Value {
+            flag,
+            message: format!("expected {expected}, found \"{found}\""),
+        };
+        if !["json", "console"].iter().any(|known| self.zap_encoder.eq_ignore_ascii_case(known)) {
+            return Err(one_of("zap-encoder", &self.zap_encoder, "json or console"));
+        }
+        let level = self.log_level();
+        if !["", "debug", "info", "error", "panic"].contains(&level.as_str()) && level.parse::<u8>().is_err()
+        {
+            return Err(one_of("zap-log-level", &level, "debug, info, error, panic or a number up to 255"));
         }
         for (flag, size) in [
             ("grpc-max-recv-msg-size", &self.grpc_max_recv_msg_size),

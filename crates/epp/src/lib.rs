@@ -39,7 +39,6 @@ mod shared;
 mod subset;
 mod sync;
 mod tokens;
-mod usage;
 
 pub use args::{Args, ArgsError, normalized, refusal};
 pub use error::Error;

@@ -138,14 +138,7 @@ impl PoolPicker {
         self.follow(Some(client), events, &shutdown, &stop, &mut tasks)?;
         self.core.listening();
         tracing::info!(pool = self.args.pool_name, "Picking in this process.");
-        let failed = loop {
-            match shutdown.run_until_cancelled(tasks.join_next()).await.flatten() {
-                Some(Ok(())) => {}
-                Some(Err(error)) => break Some(Error::Task(error)),
-                // Only a shutdown ends all tasks.
-                None => break None,
-            }
-        };
+        let failed = shutdown.run_until_cancelled(first_panic(&mut tasks)).await;
         // Waiting requests are refused before the dispatcher ends, or they would wait for their clients to give up. The trace is closed
         // last, because requests in flight still write to it.
         self.core.drain();
@@ -245,6 +238,16 @@ impl PoolPicker {
     }
 }
 
+/// Waits until one of the tasks panics. Those that end well are no news: an election may be over before its picker is.
+pub(crate) async fn first_panic(tasks: &mut JoinSet<()>) -> Error {
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended {
+            return Error::Task(error);
+        }
+    }
+    std::future::pending().await
+}
+
 /// Returns what a picker with these flags needs from its own pod, or `None` if another process can run it. A configuration that
 /// does not load needs its own process too, which ends with the error. Without an address of the pod, the other process is that
 /// of a network: it sends no prompts to addresses that somebody else's configuration names.
@@ -325,9 +328,7 @@ fn with_flags(mut layer: DataLayer, config: &EndpointPickerConfig, args: &Args) 
 
 fn source(args: &Args) -> Source {
     if args.pool_name.is_empty() {
-        let mut ports = args.endpoint_target_ports.clone();
-        ports.dedup();
-        Source::Pods(Selection { selector: args.endpoint_selector.clone(), ports })
+        Source::Pods(Selection { selector: args.endpoint_selector.clone(), ports: args.target_ports() })
     } else {
         Source::Pool { group: args.pool_group.clone(), name: args.pool_name.clone() }
     }

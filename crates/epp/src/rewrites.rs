@@ -1,7 +1,7 @@
 //! Finds the model that replaces a requested model, by the rules of the pool's `InferenceModelRewrite` objects.
 
 use jiff::Timestamp;
-use rand::Rng;
+use rand::{Rng, seq::IndexedRandom as _};
 
 /// One object's rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,17 +52,9 @@ impl Rewrites {
 
 impl Rule {
     fn choose(&self, random: &mut impl Rng) -> Option<&Target> {
-        let weight = |target: &Target| u64::from(target.weight.unwrap_or(0));
-        let sum: u64 = self.targets.iter().map(weight).sum();
-        if sum == 0 {
-            return self.targets.get(random.random_range(0..self.targets.len().max(1)));
-        }
-        let mut at = random.random_range(0..sum);
-        self.targets.iter().find(|target| {
-            let found = at < weight(target);
-            at = at.saturating_sub(weight(target));
-            found
-        })
+        let by_weight = self.targets.choose_weighted(random, |target| u64::from(target.weight.unwrap_or(0)));
+        // Targets that all have no weight are equal.
+        by_weight.ok().or_else(|| self.targets.choose(random))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
     exchange::Picker,
     health,
     kv_events::EventListener,
-    pool_picker::{PoolPicker, needs_pod, read},
+    pool_picker::{PoolPicker, first_panic, needs_pod, read},
     ports::{MonitoringPorts, listen},
     readers::Readers,
 };
@@ -105,7 +105,21 @@ impl Server {
     }
 
     /// Serves until shutdown. Without a client, endpoints come from the discovery file.
+    ///
+    /// # Errors
+    ///
+    /// If a task that keeps the state current panics, or if the server cannot be started.
     pub async fn run(self, client: Option<Client>, shutdown: CancellationToken) -> Result<(), Error> {
+        self.run_with(client, shutdown, JoinSet::new()).await
+    }
+
+    /// Serves until shutdown, and does the given tasks meanwhile.
+    pub(crate) async fn run_with(
+        self,
+        client: Option<Client>,
+        shutdown: CancellationToken,
+        mut tasks: JoinSet<()>,
+    ) -> Result<(), Error> {
         let Self { picker, grpc, ports, events, threads, .. } = self;
         // Health checks, metrics and discovery keep running while the last streams end.
         let stop = CancellationToken::new();
@@ -116,7 +130,6 @@ impl Server {
         let tls = serving_tls(&picker.args, &stop).await?;
         let readers =
             client.clone().filter(|_| picker.args.metrics_endpoint_auth && !local).map(Readers::new);
-        let mut tasks = JoinSet::new();
         ports.serve(&picker.core, &picker.args, readers, &stop, &mut tasks).await?;
         picker.follow(client, events, &shutdown, &stop, &mut tasks)?;
         let PoolPicker { args, core, .. } = picker;
@@ -139,8 +152,10 @@ impl Server {
         let picker = Arc::new(Picker(Arc::clone(&core)));
         let serving = longboat_extproc::serve(grpc, picker, options, closing.clone());
         tokio::pin!(serving);
+        // A process that ends is started again. One that goes on without a task would pick by state that no longer changes.
         tokio::select! {
             served = &mut serving => return served.map_err(Error::Serve),
+            failed = first_panic(&mut tasks) => return Err(failed),
             () = shutdown.cancelled() => {}
         }
         // The picker first reports that it is not ready, and closes the port later, so that proxies can go elsewhere first.

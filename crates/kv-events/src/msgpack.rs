@@ -183,7 +183,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn error(&self, expected: &'static str) -> MsgpackError {
+    pub(crate) fn error(&self, expected: &'static str) -> MsgpackError {
         MsgpackError { expected, at: self.at }
     }
 

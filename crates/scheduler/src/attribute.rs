@@ -15,15 +15,16 @@ pub(crate) fn read(
     name: String,
     producer: Option<&str>,
 ) -> Result<Attribute, ConfigError> {
-    parameters.require(!name.is_empty(), format!("{field} is required"))?;
+    parameters.require(!name.is_empty(), field, "it is required")?;
     match producer {
         None if name.contains('/') => {
-            Err(parameters.invalid(format!("{field} \"{name}\" has a slash: set its producer too")))
+            Err(parameters.invalid(field, format!("\"{name}\" has a slash: set its producer too")))
         }
         None | Some(METRICS_EXTRACTOR) => Ok(Attribute(name)),
-        Some(other) => Err(parameters.invalid(format!(
-            "producer \"{other}\" is not supported: use the customMetrics of {METRICS_EXTRACTOR}"
-        ))),
+        Some(other) => Err(parameters.invalid(
+            "producer",
+            format!("\"{other}\" is not supported: use the customMetrics of {METRICS_EXTRACTOR}"),
+        )),
     }
 }
 

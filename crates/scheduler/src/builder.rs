@@ -12,6 +12,7 @@ use crate::{
     prefix::Settings,
     prefixes::PrefixSource,
     producer::{NamedProducer, Producer},
+    producers::p2p_source::PrefixPeers,
     requirements::Requirements,
     sessions::SessionSource,
     topology::Topology,
@@ -34,6 +35,13 @@ pub(crate) struct Builder {
     /// The predictor of latencies.
     pub(crate) latency: Option<Predictor>,
     pub(crate) deciders: BTreeMap<String, Arc<dyn Decider>>,
+    pub(crate) peer_sources: Vec<PrefixPeers>,
+    /// Response headers that name the endpoint. Clients send them back in their next request.
+    pub(crate) endpoint_headers: Vec<String>,
+    /// Plugins with parameters that have no effect, and why.
+    pub(crate) without_effect: Vec<(String, String)>,
+    /// Plugins that read what a profile chose, and the profile.
+    pub(crate) wanted_profiles: Vec<(String, String)>,
 }
 
 /// The predictor of latencies, and the producers that it reads.
@@ -43,6 +51,14 @@ pub(crate) struct Predictor {
     /// The producer of encoder caches; empty: the first one. `None` if none is read.
     pub(crate) encoder_cache: Option<String>,
 }
+
+/// A field that names a producer, and what it should name.
+type ProducerReference = (&'static str, &'static str);
+
+pub(crate) const PREFIXES: ProducerReference = (
+    "prefixMatchInfoProducerName",
+    "a declared approx-prefix-cache-producer, precise-prefix-cache-producer or burst-prefix-cache-producer",
+);
 
 /// The name of the default load producer.
 const DEFAULT_LOAD: &str = "inflight-load-producer";
@@ -77,30 +93,39 @@ impl Builder {
         producer: Option<&str>,
         default: Settings,
     ) -> Result<usize, ConfigError> {
-        let wanted = producer.filter(|name| !name.is_empty()).unwrap_or(PREFIX_PRODUCER);
-        let named = self.all::<PrefixSource>().find(|(_, name, _)| *name == wanted).map(|(place, ..)| place);
-        if let Some(place) = named {
-            return Ok(place);
-        }
-        if wanted != PREFIX_PRODUCER {
-            return Err(self.missing_prefix(parameters, wanted));
-        }
-        // A declared producer with another name serves plugins that name no producer.
-        let approximate =
-            |(.., source): &(usize, &str, &PrefixSource)| matches!(source, PrefixSource::Approximate(_));
-        let first = self.all().find(approximate).map(|(place, ..)| place);
-        Ok(first.unwrap_or_else(|| {
+        let is_approximate = |source: &PrefixSource| matches!(source, PrefixSource::Approximate(_));
+        let found = self.place(parameters, PREFIXES, producer, PREFIX_PRODUCER, is_approximate)?;
+        Ok(found.unwrap_or_else(|| {
             self.add(&Parameters::undeclared(PREFIX_PRODUCER), PrefixSource::Approximate(default))
         }))
     }
 
-    pub(crate) fn missing_prefix(&self, parameters: &Parameters<'_>, wanted: &str) -> ConfigError {
-        parameters.unknown_reference(
-            "prefixMatchInfoProducerName",
-            wanted,
-            "a declared approx-prefix-cache-producer, precise-prefix-cache-producer or burst-prefix-cache-producer",
-            self.all::<PrefixSource>().map(|(_, name, _)| name),
-        )
+    /// Returns the place of the producer that a plugin reads: the named one. Without a name, it is the one with the usual name, or
+    /// else the first one that serves plugins that name none. `None` if the usual one has to be created.
+    pub(crate) fn place<T: Producer>(
+        &self,
+        parameters: &Parameters<'_>,
+        reference: ProducerReference,
+        named: Option<&str>,
+        usual: &str,
+        serves: impl Fn(&T) -> bool,
+    ) -> Result<Option<usize>, ConfigError> {
+        let wanted = named.filter(|name| !name.is_empty()).unwrap_or(usual);
+        let by_name = self.all::<T>().find(|(_, name, _)| *name == wanted);
+        let found = by_name.or_else(|| self.all().find(|(.., producer)| wanted == usual && serves(producer)));
+        if found.is_none() && wanted != usual {
+            return Err(self.missing::<T>(parameters, reference, wanted));
+        }
+        Ok(found.map(|(place, ..)| place))
+    }
+
+    pub(crate) fn missing<T: Producer>(
+        &self,
+        parameters: &Parameters<'_>,
+        (field, expected): ProducerReference,
+        wanted: &str,
+    ) -> ConfigError {
+        parameters.unknown_reference(field, wanted, expected, self.all::<T>().map(|(_, name, _)| name))
     }
 
     /// Returns the topology that a plugin reads: that of the named extractor, or of the first one.

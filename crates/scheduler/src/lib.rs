@@ -71,7 +71,7 @@ pub use numbers::{float, millis};
 pub use precise::{EndpointEvents, EventSource, Holdings, IndexCounts, ListenForEvents, PreciseSettings};
 pub use producers::encoder_cache::lookup::EncoderLookup;
 pub use registry::{REFUSED, known_types};
-pub use report::{Report, Tokens};
+pub use report::{Report, Usage};
 pub use request::{HeaderLookup, NoHeaders, Prediction, Prompt, Request};
 pub use requirements::TokenizerSettings;
 pub use scheduler::{Handler, Options, Scheduler};

@@ -1,5 +1,7 @@
 //! Plugin parameters. Unknown keys are errors, so that a misspelt or misplaced key is not silently ignored.
 
+use std::{fmt::Display, time::Duration};
+
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -66,13 +68,46 @@ impl<'a> Parameters<'a> {
         self.read::<NoParameters>().map(|_| plugin)
     }
 
-    /// Refuses the parameters with this message unless a condition is met. A comparison with NaN is not.
-    pub(crate) fn require(&self, is_met: bool, message: impl Into<String>) -> Result<(), ConfigError> {
-        if is_met { Ok(()) } else { Err(self.invalid(message)) }
+    /// Refuses a field with this message unless a condition is met. A comparison with NaN is not.
+    pub(crate) fn require(
+        &self,
+        is_met: bool,
+        field: &str,
+        message: impl Display,
+    ) -> Result<(), ConfigError> {
+        if is_met { Ok(()) } else { Err(self.invalid(field, message)) }
     }
 
-    pub(crate) fn invalid(&self, message: impl Into<String>) -> ConfigError {
-        ConfigError::Parameters { name: self.name.to_owned(), path: String::new(), message: message.into() }
+    pub(crate) fn above_zero<T>(&self, field: &str, value: T) -> Result<(), ConfigError>
+    where
+        T: Copy + PartialOrd + Default + Display,
+    {
+        self.require(value > T::default(), field, format!("expected a number above 0, found {value}"))
+    }
+
+    pub(crate) fn zero_or_more(&self, field: &str, value: f64) -> Result<(), ConfigError> {
+        let is_met = value.is_finite() && value >= 0.0;
+        self.require(is_met, field, format!("expected 0 or more, found {value}"))
+    }
+
+    pub(crate) fn share(&self, field: &str, value: f64) -> Result<(), ConfigError> {
+        let is_met = (0.0..=1.0).contains(&value);
+        self.require(is_met, field, format!("expected a number from 0 to 1, found {value}"))
+    }
+
+    /// Reads a duration above 0.
+    pub(crate) fn duration(&self, field: &str, text: &str) -> Result<Duration, ConfigError> {
+        let time = longboat_quantity::duration::parse(text).ok().filter(|time| !time.is_zero());
+        time.ok_or_else(|| {
+            self.invalid(field, format!("expected a duration above 0 such as 50ms, found \"{text}\""))
+        })
+    }
+
+    /// The error for the field at this path, or for the parameters as a whole if the path is empty.
+    pub(crate) fn invalid(&self, field: &str, message: impl Display) -> ConfigError {
+        let path = field.to_owned();
+        let message = if path.is_empty() { message.to_string() } else { format!("{path}: {message}") };
+        ConfigError::Parameters { name: self.name.to_owned(), path, message }
     }
 
     /// The error for a field that refers to an unknown plugin. `known` are the names that the field may have.

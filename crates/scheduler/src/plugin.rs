@@ -36,12 +36,6 @@ pub(crate) trait Admitter: Send + Sync {
     fn admit(&self, context: &Context<'_>) -> Result<(), ScheduleError>;
 }
 
-/// Finds a pod that has cached more of a prompt than the pod that computes it.
-pub(crate) trait PeerSource: Send + Sync {
-    /// Returns the address of the pod to pull blocks from, if one has cached enough more.
-    fn find(&self, context: &Context<'_>, runs: &[ProfileRun], primary: usize) -> Option<String>;
-}
-
 /// A plugin instance with its roles.
 #[derive(Clone, Default)]
 pub(crate) struct Plugin {
@@ -51,9 +45,6 @@ pub(crate) struct Plugin {
     pub(crate) handler: Option<Arc<dyn ProfileHandler>>,
     pub(crate) decider: Option<Arc<dyn Decider>>,
     pub(crate) admitter: Option<Arc<dyn Admitter>>,
-    pub(crate) peer_source: Option<Arc<dyn PeerSource>>,
-    /// The response header that names the endpoint, if clients send it back in their next request.
-    pub(crate) endpoint_header: Option<String>,
 }
 
 impl Plugin {

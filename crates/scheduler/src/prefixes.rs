@@ -85,7 +85,11 @@ impl Prefixes {
 
 impl ProducerState for Prefixes {
     fn find(&self, request: &Request<'_>, candidates: &[Snapshot], now: u64) -> Finding {
-        Finding::new(self.matches(request, candidates, now))
+        let matches = self.matches(request, candidates, now);
+        if let Self::Precise(holdings) = self {
+            holdings.count(&matches);
+        }
+        Finding::new(matches)
     }
 
     fn learn(&mut self, finding: &Finding, decision: &Decision) {

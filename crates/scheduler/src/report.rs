@@ -10,7 +10,7 @@ pub(crate) const USAGE: &str = "usage";
 
 /// The token counts of a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tokens {
+pub struct Usage {
     /// The tokens of the prompt.
     pub input: u64,
     /// The tokens of the answer.
@@ -32,7 +32,7 @@ pub struct Report {
 
 impl Report {
     /// Returns the number. Returns `None` if the condition is false, or if the expression's result is 0 or not a number.
-    pub fn of(&self, tokens: Tokens) -> Option<i64> {
+    pub fn of(&self, tokens: Usage) -> Option<i64> {
         // Numbers are floats, as in the JSON that the proxy receives.
         let usage = json!({
             "prompt_tokens": float(tokens.input),

@@ -1,5 +1,7 @@
 //! Quantiles of a stream, with memory that does not grow.
 
+use crate::numbers::float;
+
 /// Buckets for each doubling of the value.
 const SUB_BUCKETS: u64 = 64;
 /// `SUB_BUCKETS` is two to this power.
@@ -21,7 +23,6 @@ pub struct Histogram {
 
 impl Histogram {
     /// Adds a value.
-    #[expect(clippy::cast_precision_loss, reason = "sums are approximate")]
     pub fn add(&mut self, value: u64) {
         let bucket = bucket(value);
         if self.counts.len() <= bucket {
@@ -29,7 +30,7 @@ impl Histogram {
         }
         self.counts[bucket] += 1;
         self.count += 1;
-        self.sum += value as f64;
+        self.sum += float(value);
     }
 
     /// Adds the values of another histogram.
@@ -48,39 +49,32 @@ impl Histogram {
     }
 
     /// The mean of the values. 0 without values.
-    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub fn mean(&self) -> f64 {
-        if self.count == 0 { 0.0 } else { self.sum / self.count as f64 }
+        if self.count == 0 { 0.0 } else { self.sum / float(self.count) }
     }
 
     /// Returns the value below which this share of the values is, with [`RELATIVE_ERROR`]. 0 without values.
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a rank"
-    )]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank")]
     pub fn quantile(&self, share: f64) -> f64 {
-        let rank = ((self.count as f64 * share).ceil() as u64).max(1);
+        let rank = ((float(self.count) * share).ceil() as u64).max(1);
         let mut below = 0;
         for (bucket, count) in self.counts.iter().enumerate() {
             below += count;
             if below >= rank {
                 let (low, high) = bounds(bucket as u64);
-                return f64::midpoint(low as f64, high as f64);
+                return f64::midpoint(float(low), float(high));
             }
         }
         0.0
     }
 
     /// Returns the upper bound of each bucket in use and the share of the values up to it.
-    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub fn cumulative(&self) -> Vec<(f64, f64)> {
         let mut below = 0;
         let used = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         used.map(|(bucket, count)| {
             below += count;
-            (bounds(bucket as u64).1 as f64, below as f64 / self.count as f64)
+            (float(bounds(bucket as u64).1), float(below) / float(self.count))
         })
         .collect()
     }

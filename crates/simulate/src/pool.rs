@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use longboat_engine_model::{Engine, Output, Parameters};
-use longboat_scheduler::{Endpoint, Metrics, Slot, Snapshot, flow::PoolMember};
+use longboat_scheduler::{Endpoint, Metrics, Slot, Snapshot, float, flow::PoolMember};
 
 const PORT: u16 = 8000;
 /// The most endpoints: each has an address in 127.0.0.0/8.
@@ -99,12 +99,11 @@ impl Member {
         member
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "request counts are far below 2^52")]
     fn metrics(&self) -> Metrics {
         let (load, parameters) = (self.engine.load(), self.engine.parameters());
         Metrics {
-            waiting: load.waiting as f64,
-            running: load.running as f64,
+            waiting: float(load.waiting as u64),
+            running: float(load.running as u64),
             kv_usage: load.kv_usage,
             block_size: u32::try_from(parameters.block_size).unwrap_or(u32::MAX),
             num_blocks: u32::try_from(parameters.cache_blocks).unwrap_or(u32::MAX),

@@ -142,6 +142,10 @@ impl PromptField<'_> {
         !matches!(self.0, Input::Other)
     }
 
+    pub(super) fn is_multimodal(&self) -> bool {
+        matches!(&self.0, Input::List(list) if list.multimodal)
+    }
+
     /// Whether the whole prompt is tokens, in one list or in several.
     pub(super) fn is_tokens(&self) -> bool {
         let Input::List(list) = &self.0 else { return false };
@@ -453,6 +457,8 @@ impl<'de> Visitor<'de> for TypedPart {
         while let Some(key) = map.next_key::<Scalar<'de>>()? {
             match key.text().as_deref().unwrap_or_default() {
                 "text" => part.text = Words::of(map.next_value()?),
+                // Anthropic's images have a source, as documents have one.
+                "type" => part.media |= map.next_value::<Scalar<'de>>()?.text().as_deref() == Some("image"),
                 "image_url" | "input_image" | "input_audio" | "audio_url" | "video_url" | "image" => {
                     part.media = true;
                     map.next_value::<IgnoredAny>()?;

@@ -1,6 +1,6 @@
 //! Requests over gRPC: vLLM's own service, and Vertex AI's, whose messages wrap the JSON of OpenAI's API.
 
-use longboat_scheduler::Prompt;
+use longboat_scheduler::{Prompt, Usage};
 
 use super::{
     api::Api,
@@ -8,7 +8,6 @@ use super::{
     parsed::{BodyError, ParsedBody},
     protobuf::{Fields, ProtobufError, Value, append_numbers, message},
 };
-use crate::usage::Usage;
 
 /// Reads a body of a gRPC API. A body without a model gives an empty model name: the server has only one model.
 pub(super) fn read(api: Api, body: &[u8], limit: usize) -> Result<ParsedBody, BodyError> {

@@ -40,7 +40,8 @@ pub(super) fn read(api: Api, body: &[u8], limit: usize) -> Result<ParsedBody, Bo
         exact: given.is_some_and(PromptField::is_tokens),
         prompts,
         cache_salt: cache_salt.as_deref().unwrap_or_default().to_owned(),
-        multimodal: fields.messages.as_ref().is_some_and(|messages| messages.multimodal),
+        multimodal: fields.messages.as_ref().is_some_and(|messages| messages.multimodal)
+            || fields.input.as_ref().is_some_and(PromptField::is_multimodal),
         media: Vec::new(),
     })
 }

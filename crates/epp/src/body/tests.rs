@@ -47,6 +47,26 @@ fn a_chat_is_hashed_as_tools_then_role_and_content_of_each_message() {
 }
 
 #[test]
+fn images_are_found_in_every_api_that_takes_them() {
+    for (api, list, part, expected) in [
+        (Api::Responses, "input", json!({"type": "input_image", "image_url": "u"}), true),
+        (Api::Responses, "input", json!({"type": "input_text", "text": "image"}), false),
+        (Api::Messages, "messages", json!({"type": "image", "source": {"type": "url", "url": "u"}}), true),
+        (
+            Api::Messages,
+            "messages",
+            json!({"type": "document", "source": {"type": "url", "url": "u"}}),
+            false,
+        ),
+        (Api::Messages, "messages", json!({"type": "text", "text": "image"}), false),
+    ] {
+        let body = json!({"model": "m", list: [{"role": "user", "content": [part]}]}).to_string();
+        let parsed = parse(api, body.as_bytes(), usize::MAX).unwrap();
+        assert_eq!(parsed.multimodal, expected, "{body}");
+    }
+}
+
+#[test]
 fn a_completion_has_a_prompt_per_string_and_one_of_tokens() {
     let body = |prompt: &serde_json::Value| json!({"model": "m", "prompt": prompt}).to_string();
     assert_eq!(text(Api::Completions, &body(&json!("one"))), ["one"]);

@@ -50,9 +50,13 @@ fn parse(text: &str) -> Result<Vec<EndpointSpec>, String> {
     entries
         .into_iter()
         .map(|entry| {
-            let invalid = || format!("endpoint {:?}: address or port is not valid", entry.name);
-            let ip = entry.address.parse().map_err(|_| invalid())?;
-            let port = entry.port.parse().map_err(|_| invalid())?;
+            let invalid = |field, expected, found: &str| {
+                format!("endpoint \"{}\": {field}: expected {expected}, found \"{found}\"", entry.name)
+            };
+            let ip = entry.address.parse();
+            let ip = ip.map_err(|_| invalid("address", "an IP address", &entry.address))?;
+            let port = entry.port.parse();
+            let port = port.map_err(|_| invalid("port", "a number from 1 to 65535", &entry.port))?;
             Ok(EndpointSpec {
                 namespace: if entry.namespace.is_empty() { "default".to_owned() } else { entry.namespace },
                 name: entry.name,
@@ -72,6 +76,7 @@ mod tests {
         let named = "endpoints:\n- {name: a, address: 127.0.0.1, port: 8000, labels: {x: y}}\n";
         let bare = "- {name: a, namespace: default, address: 127.0.0.1, port: '8000', labels: {x: y}}\n";
         assert_eq!(parse(named).unwrap(), parse(bare).unwrap());
-        assert!(parse("endpoints:\n- {name: a, address: nowhere, port: 1}\n").is_err());
+        let error = parse("endpoints:\n- {name: a, address: nowhere, port: 1}\n").unwrap_err();
+        assert_eq!(error, "endpoint \"a\": address: expected an IP address, found \"nowhere\"");
     }
 }

@@ -3,13 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use longboat_scheduler::{Features, LatencyObjective, LatencySettings, Prediction, Slot, float};
+use longboat_scheduler::{Features, LatencyObjective, LatencySettings, Prediction, Slot, Usage, float};
 use tokio::time::Instant;
 
 use crate::{
     latency::{Predictor, TrainingSample},
     metrics::{LatencyMetrics, RequestLabels, Time},
-    usage::Usage,
 };
 
 /// The features and predictions of a request for each endpoint that it may go to.

@@ -1,9 +1,8 @@
 //! Splits a gRPC response, which arrives in arbitrary pieces, into its messages.
 
-use crate::{
-    body::{Api, HEADER, grpc_usage, length},
-    usage::Usage,
-};
+use longboat_scheduler::Usage;
+
+use crate::body::{Api, HEADER, grpc_usage, length};
 
 /// A longer message is skipped unread. Messages with token counts are far shorter.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;

@@ -4,7 +4,7 @@ use std::{mem, time::Duration};
 
 use bytes::Bytes;
 use longboat_extproc::{Action, Header, HeaderChanges, Headers, Metadata, Outbox, Reply, names};
-use longboat_scheduler::{Report, Tokens};
+use longboat_scheduler::Report;
 use tokio::time::Instant;
 
 use super::{Exchange, LatencyMeasurement, RequestPhase, ResponseTimes, RoutedRequest, UsageScan, headers};
@@ -208,9 +208,8 @@ fn reported(reports: &[Report], usage: &UsageScan) -> Metadata {
         return metadata;
     }
     let usage = usage.usage().unwrap_or_default();
-    let tokens = Tokens { input: usage.input, output: usage.output, cached: usage.cached };
     for report in reports {
-        if let Some(number) = report.of(tokens) {
+        if let Some(number) = report.of(usage) {
             metadata.insert(&report.namespace, &report.name, number.into());
         }
     }

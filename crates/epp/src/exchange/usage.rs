@@ -1,10 +1,11 @@
 //! Finds the token counts of a response without parsing it: they are near its end.
 
+use longboat_scheduler::Usage;
 use memchr::memmem;
 use serde::Deserialize;
 
 use super::frames::Frames;
-use crate::{body::Api, usage::Usage};
+use crate::body::Api;
 
 /// The bytes that are kept of the response's end. The usage object and the text after it are shorter.
 const TAIL_BYTES: usize = 4096;

@@ -6,7 +6,7 @@ use kube::Client;
 use longboat_key::Key;
 use longboat_watch::text_of;
 use parking_lot::Mutex;
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::Instant};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{Args, Error, PoolPicker, needs_pod};
 
-/// The wait before a picker that failed is started again. It doubles with each failure.
+/// The wait before a picker that failed is started again. It doubles with each failure, until one runs for the longest wait.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const MAX_RETRY: Duration = Duration::from_secs(30);
 
@@ -114,14 +114,22 @@ async fn keep_running(
         former.lock().take();
         return;
     }
-    let mut wait = FIRST_RETRY;
-    while let Err(error) = attempt(args.clone(), &picker, &former, client.clone(), stop.clone()).await {
+    let mut wait = Duration::ZERO;
+    loop {
+        let began = Instant::now();
+        let ended = attempt(args.clone(), &picker, &former, client.clone(), stop.clone()).await;
+        let Err(error) = ended else { return };
+        wait = next_wait(wait, began.elapsed());
         let problem = chain(&error);
         tracing::warn!(pool = %spec.pool, error = %problem, "A picker failed; starting it again.");
         picker.state.store(Arc::new(State::Failed(problem)));
         let Some(()) = stop.run_until_cancelled(tokio::time::sleep(wait)).await else { return };
-        wait = (wait * 2).min(MAX_RETRY);
     }
+}
+
+/// Returns the wait after a picker failed that ran for this long, given the wait before it was started.
+fn next_wait(former: Duration, ran: Duration) -> Duration {
+    if ran >= MAX_RETRY { FIRST_RETRY } else { (former * 2).clamp(FIRST_RETRY, MAX_RETRY) }
 }
 
 async fn attempt(
@@ -156,4 +164,19 @@ fn chain(error: &dyn std::error::Error) -> String {
         error.downcast_ref().map_or_else(|| error.to_string(), text_of)
     };
     causes.fold(error.to_string(), |all, cause| format!("{all}: {}", text(cause)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_doubles_while_a_picker_fails_at_once_and_is_short_again_after_it_ran_long() {
+        let at_once = |former| next_wait(former, Duration::from_secs(1));
+        let waits: Vec<_> =
+            std::iter::successors(Some(Duration::ZERO), |wait| Some(at_once(*wait))).take(9).collect();
+        let seconds: Vec<_> = waits[1..].iter().map(Duration::as_secs_f64).collect();
+        assert_eq!(seconds, [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]);
+        assert_eq!(next_wait(MAX_RETRY, Duration::from_hours(1)), FIRST_RETRY);
+    }
 }

@@ -23,7 +23,7 @@ use std::{collections::HashSet, time::Duration};
 
 use longboat_api::picker_plugins::METRICS_EXTRACTOR;
 use longboat_metrics::{Buckets, Decimal, Histograms, metrics};
-use longboat_scheduler::Scheduler;
+use longboat_scheduler::{Scheduler, Usage};
 use parking_lot::Mutex;
 use prometheus_client::{
     metrics::{
@@ -48,7 +48,6 @@ use self::{
     },
     per_endpoint::PerEndpoint,
 };
-use crate::usage::Usage;
 
 pub(crate) use self::{
     disagg::DisaggMetrics,

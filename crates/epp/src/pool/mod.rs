@@ -159,16 +159,18 @@ impl Pool {
         if unchanged && new.is_empty() {
             return Vec::new();
         }
-        for member in old.iter().filter(|member| freed.contains_key(&member.endpoint.slot.0)) {
-            member.gone.store(true, Ordering::Release);
-            slots.free(member.endpoint.slot);
-        }
+        // New endpoints take their slots before the old ones give theirs up. The state of a freed slot is forgotten only after this
+        // call, and until then requests would take it for that of the slot's next owner.
         for wanted in new {
             members.push(Arc::new(Member {
                 endpoint: Arc::new(endpoint(wanted, slots.take())),
                 scraped: Arc::default(),
                 gone: Arc::default(),
             }));
+        }
+        for member in old.iter().filter(|member| freed.contains_key(&member.endpoint.slot.0)) {
+            member.gone.store(true, Ordering::Release);
+            slots.free(member.endpoint.slot);
         }
         members.sort_by_key(|member| member.endpoint.slot);
         self.members.store(Arc::new(members));

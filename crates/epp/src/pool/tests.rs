@@ -36,7 +36,10 @@ fn an_endpoint_that_stays_keeps_its_slot_and_metrics_whatever_its_labels_do() {
     assert_eq!(kept.endpoint.labels["x"], "y");
     assert!((kept.snapshot(Instant::now(), None).metrics.waiting - 5.0).abs() < f64::EPSILON);
     let taken = members.iter().find(|member| member.endpoint.name == "c").unwrap();
-    assert_eq!(taken.endpoint.slot, freed[0], "the lowest free slot is used again");
+    assert!(!freed.contains(&taken.endpoint.slot), "its old state is still there");
+    pool.set(vec![pod("c", 3, &[]), pod("d", 4, &[])]);
+    let taken = &pool.members()[0].endpoint;
+    assert_eq!((taken.name.as_str(), taken.slot), ("d", freed[0]), "the lowest free slot is used again");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::{
     thread::JoinHandle,
 };
 
-use longboat_scheduler::Prompt;
+use longboat_scheduler::{Prompt, Usage};
 use parking_lot::{Condvar, Mutex};
 use tokio::time::Instant;
 
@@ -22,7 +22,7 @@ mod file;
 
 pub(crate) use file::TraceFile;
 
-use crate::{pool::Member, usage::Usage};
+use crate::pool::Member;
 
 /// The most requests that are held, because one before them is not complete.
 const MAX_HELD_REQUESTS: usize = 8192;

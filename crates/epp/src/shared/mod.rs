@@ -18,7 +18,10 @@ mod slice;
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -43,12 +46,17 @@ pub use self::args::SharedArgs;
 use self::{
     hosting::PoolHost,
     marked::MarkedDeployment,
-    monitoring::{Monitoring, PoolRefusals, Readiness, ServiceNames},
+    monitoring::{Monitoring, PoolRefusals, ServiceNames},
     plan::{ReplicaView, Step, step},
     ports::PortSettings,
     slice::{SliceState, key, slice_of, state_of},
 };
-use crate::{Error, discovery::kubernetes::is_ready, host::LocalPickers, service};
+use crate::{
+    Error,
+    discovery::kubernetes::is_ready,
+    host::{LocalPickers, Pages},
+    service,
+};
 
 /// How often to look at pickers that start and ports that close.
 const CHANGING_INTERVAL: Duration = Duration::from_millis(100);
@@ -84,17 +92,20 @@ pub async fn run(args: SharedArgs, client: Client, shutdown: CancellationToken) 
     longboat_tls::install_default_provider();
     let end = CancellationToken::new();
     let local = Arc::new(LocalPickers::default());
-    let readiness = Readiness::default();
+    let ready = Arc::new(AtomicBool::new(false));
     let services = ServiceNames::default();
     let refusals = PoolRefusals::default();
-    let monitoring = Monitoring::new(
-        &args,
-        client.clone(),
-        local.clone(),
-        readiness.clone(),
-        (services.clone(), refusals.clone()),
-    );
-    let probes = tokio::spawn(monitoring.bind(&args).await?.run(end.clone()));
+    let monitoring = Monitoring {
+        is_ready: ready.clone(),
+        local: local.clone(),
+        // A loopback address is for the user of this machine.
+        pages: if args.pod_ip.is_loopback() { Pages::open() } else { Pages::new(client.clone()) },
+        names: services.clone(),
+        refusals: refusals.clone(),
+        max_bytes: args.max_pool_bytes,
+        max_requests: args.max_pool_requests,
+    };
+    let probes = tokio::spawn(monitoring.run(monitoring::bind(&args).await?, end.clone()));
     let settings = PortSettings {
         address: args.pod_ip,
         range: args.ports.clone(),
@@ -115,7 +126,7 @@ pub async fn run(args: SharedArgs, client: Client, shutdown: CancellationToken) 
             () = tokio::time::sleep(interval) => {}
             () = shutdown.cancelled(), if leaving.is_none() => {
                 leaving = Some(Instant::now());
-                readiness.set(false);
+                ready.store(false, Ordering::Release);
                 tracing::info!("Shutting down: other replicas take over.");
             }
         }
@@ -125,7 +136,7 @@ pub async fn run(args: SharedArgs, client: Client, shutdown: CancellationToken) 
             }
             continue;
         }
-        readiness.set(leaving.is_none());
+        ready.store(leaving.is_none(), Ordering::Release);
         let mut replicas = cluster.replicas();
         if leaving.is_some() {
             replicas.remove(&args.pod_name);

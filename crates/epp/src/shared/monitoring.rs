@@ -16,7 +16,6 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use kube::Client;
 use longboat_accept::Guard;
 use longboat_key::Key;
 use tokio::net::TcpListener;
@@ -33,10 +32,6 @@ use crate::{
     ports,
 };
 
-/// Whether a replica can take pools.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Readiness(Arc<AtomicBool>);
-
 /// The names of services, by their pools.
 pub(super) type ServiceNames = Arc<ArcSwap<BTreeMap<Key, String>>>;
 
@@ -45,54 +40,32 @@ pub(super) type PoolRefusals = Arc<ArcSwap<BTreeMap<Key, [u64; 2]>>>;
 
 /// What the port serves.
 pub(super) struct Monitoring {
-    readiness: Readiness,
-    local: Arc<LocalPickers>,
-    pages: Pages,
-    names: ServiceNames,
-    refusals: PoolRefusals,
-    max_bytes: usize,
-    max_requests: usize,
-}
-
-/// A port that is bound.
-pub(super) struct Bound {
-    monitoring: Monitoring,
-    listener: TcpListener,
-}
-
-// === impl Readiness ===
-
-impl Readiness {
-    pub(super) fn set(&self, ready: bool) {
-        self.0.store(ready, Ordering::Release);
-    }
+    /// Whether the replica can take pools.
+    pub(super) is_ready: Arc<AtomicBool>,
+    pub(super) local: Arc<LocalPickers>,
+    pub(super) pages: Pages,
+    pub(super) names: ServiceNames,
+    pub(super) refusals: PoolRefusals,
+    pub(super) max_bytes: usize,
+    pub(super) max_requests: usize,
 }
 
 // === impl Monitoring ===
 
 impl Monitoring {
-    pub(super) fn new(
-        args: &SharedArgs,
-        client: Client,
-        local: Arc<LocalPickers>,
-        readiness: Readiness,
-        (names, refusals): (ServiceNames, PoolRefusals),
-    ) -> Self {
-        // A loopback address is for the user of this machine.
-        let pages = if args.pod_ip.is_loopback() { Pages::open() } else { Pages::new(client) };
-        let (max_bytes, max_requests) = (args.max_pool_bytes, args.max_pool_requests);
-        Self { readiness, local, pages, names, refusals, max_bytes, max_requests }
-    }
-
-    /// Binds the port: on all addresses, so that `kubectl port-forward` finds it, or on the loopback address of the pod.
-    pub(super) async fn bind(self, args: &SharedArgs) -> Result<Bound, Error> {
-        let ip = match args.pod_ip {
-            own if own.is_loopback() => own,
-            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    /// Serves until `end`.
+    pub(super) async fn run(self, listener: TcpListener, end: CancellationToken) {
+        let this = Arc::new(self);
+        let guard = listener.local_addr().ok().and_then(Guard::of_back_end).map(Arc::new);
+        let accepted = |stream, _| {
+            let (this, guard) = (this.clone(), guard.clone());
+            async move {
+                let this = &*this;
+                connection(stream, guard.as_deref(), |request| async move { this.answer(&request).await })
+                    .await;
+            }
         };
-        let (listener, _) = ports::listen(ip, args.monitoring_port).await?;
-        Ok(Bound { monitoring: self, listener })
+        longboat_accept::until(&end, listener, MAX_CONNECTIONS, accepted).await.shutdown().await;
     }
 
     async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
@@ -104,7 +77,7 @@ impl Monitoring {
         }
         match request.uri().path() {
             "/healthz" => plain(StatusCode::OK, "ok"),
-            "/readyz" if self.readiness.0.load(Ordering::Acquire) => plain(StatusCode::OK, "ok"),
+            "/readyz" if self.is_ready.load(Ordering::Acquire) => plain(StatusCode::OK, "ok"),
             "/readyz" => plain(StatusCode::SERVICE_UNAVAILABLE, "nothing is listed yet, or shutting down\n"),
             "/metrics" => match self.pages.may_read(request.headers()).await {
                 Ok(()) => open_metrics(self.metrics()),
@@ -141,21 +114,12 @@ impl Monitoring {
     }
 }
 
-// === impl Bound ===
-
-impl Bound {
-    /// Serves until `end`.
-    pub(super) async fn run(self, end: CancellationToken) {
-        let this = Arc::new(self.monitoring);
-        let guard = self.listener.local_addr().ok().and_then(Guard::of_back_end).map(Arc::new);
-        let accepted = |stream, _| {
-            let (this, guard) = (this.clone(), guard.clone());
-            async move {
-                let this = &*this;
-                connection(stream, guard.as_deref(), |request| async move { this.answer(&request).await })
-                    .await;
-            }
-        };
-        longboat_accept::until(&end, self.listener, MAX_CONNECTIONS, accepted).await.shutdown().await;
-    }
+/// Binds the port: on all addresses, so that `kubectl port-forward` finds it, or on the loopback address of the pod.
+pub(super) async fn bind(args: &SharedArgs) -> Result<TcpListener, Error> {
+    let ip = match args.pod_ip {
+        own if own.is_loopback() => own,
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    ports::listen(ip, args.monitoring_port).await.map(|(listener, _)| listener)
 }

@@ -98,6 +98,32 @@ fn of_a_repeated_flag_the_last_one_counts_and_lists_grow() {
 }
 
 #[test]
+fn a_target_port_that_is_given_twice_is_one_endpoint() {
+    let ports = "--endpoint-target-ports=3,1,3,1,2,3,1,2,3";
+    let args = parse(&["--endpoint-selector=app=vllm", ports]).unwrap();
+    args.check(false).unwrap();
+    assert_eq!(args.target_ports(), [3, 1, 2]);
+}
+
+#[test]
+fn log_options_that_would_have_no_effect_are_refused() {
+    for (flag, message) in [
+        ("--zap-encoder=xml", "--zap-encoder: expected json or console, found \"xml\""),
+        (
+            "--zap-log-level=verbose",
+            "--zap-log-level: expected debug, info, error, panic or a number up to 255, found \"verbose\"",
+        ),
+    ] {
+        let args = parse(&["--pool-name=p", flag]).unwrap();
+        assert_eq!(args.check(false).unwrap_err().to_string(), message);
+    }
+    parse(&["--pool-name=p", "--zap-encoder=console", "--zap-log-level=ERROR"])
+        .unwrap()
+        .check(false)
+        .unwrap();
+}
+
+#[test]
 fn all_bodies_together_may_not_be_shorter_than_one() {
     let args = parse(&["--pool-name=p", "--max-request-bytes-in-flight=1Mi"]).unwrap();
     assert!(args.check(false).unwrap_err().to_string().contains("--max-request-bytes-in-flight"));

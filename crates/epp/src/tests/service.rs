@@ -18,9 +18,12 @@ use longboat_extproc::{Action, Client, ClientError, Event, Exchange, Reply, name
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
+use tokio::{
     net::{TcpListener, TcpStream},
     sync::mpsc,
-    task::JoinHandle,
+    task::{JoinHandle, JoinSet},
+    time::timeout,
+};
     time::timeout,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -101,6 +104,20 @@ impl PickerFixture {
         assert_eq!(reply.action, Action::RequestBody { body: Bytes::from_static(BODY), end_of_stream: true });
         destination
     }
+}
+
+#[tokio::test]
+async fn a_task_that_panics_ends_the_picker_as_its_state_no_longer_changes() {
+    longboat_tls::install_default_provider();
+    let config = with_file("/nowhere".as_ref());
+    let ports = ["--grpc-port=0", "--grpc-health-port=0", "--metrics-port=0", "--config-text", &config];
+    let mut args = arguments::parse(&ports).unwrap();
+    args.bind_address = "127.0.0.1".to_owned();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async { panic!("on purpose") });
+    let server = Server::bind(args).await.unwrap();
+    let ended = timeout(TEST_TIMEOUT, server.run_with(None, CancellationToken::new(), tasks)).await.unwrap();
+    assert!(matches!(ended, Err(Error::Task(_))), "{ended:?}");
 }
 
 async fn next(exchange: &mut Exchange) -> Reply {

@@ -141,9 +141,8 @@ fn stored(reader: &mut Reader<'_>, room: &mut DecodeBudget) -> Result<Event, Bat
                 let count = counted(reader, &mut room.tokens, "tokens")?;
                 stored.tokens = Vec::with_capacity(count);
                 for _ in 0..count {
-                    let before = reader.clone();
-                    let token = u32::try_from(reader.integer()?).ok();
-                    stored.tokens.push(token.ok_or_else(|| not_a_token(&before))?);
+                    let error = reader.error("a token of 32 bits");
+                    stored.tokens.push(u32::try_from(reader.integer()?).map_err(|_| error)?);
                 }
             }
             3 => stored.block_size = usize::try_from(reader.integer()?).unwrap_or(usize::MAX),
@@ -170,14 +169,6 @@ fn stored(reader: &mut Reader<'_>, room: &mut DecodeBudget) -> Result<Event, Bat
         }
     }
     Ok(Event::Stored(Box::new(stored)))
-}
-
-fn not_a_token(reader: &Reader<'_>) -> MsgpackError {
-    // The reader's error has the position of the number.
-    reader.clone().text().err().map_or(MsgpackError { expected: "a token", at: 0 }, |error| MsgpackError {
-        expected: "a token of 32 bits",
-        ..error
-    })
 }
 
 fn optional<'a, T>(

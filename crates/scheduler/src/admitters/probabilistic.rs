@@ -19,7 +19,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plug
         ("power", given.power),
         ("k", given.k),
     ] {
-        parameters.require(value > 0.0, format!("{field} must be above 0"))?;
+        parameters.above_zero(field, value)?;
     }
     Ok(Plugin::admitter(given))
 }

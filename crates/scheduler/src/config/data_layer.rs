@@ -155,6 +155,8 @@ impl DataLayer {
             let parameters = Parameters::of(plugin);
             match plugin.plugin_type.as_str() {
                 "metrics-data-source" => {
+                    // An endpoint has one metrics page, so a second source could only replace the first.
+                    parameters.require(!declared, "", "there may be one metrics-data-source")?;
                     declared = true;
                     layer.source = parameters.read()?;
                     layer.source.check(&parameters)?;
@@ -178,15 +180,16 @@ impl DataLayer {
         if let Some(engine) = extractor.default_engine {
             self.default_engine = engine;
         }
-        for engine in extractor.engine_configs {
-            parameters.require(!engine.name.is_empty(), "engineConfigs: name is required")?;
+        for (index, engine) in extractor.engine_configs.into_iter().enumerate() {
+            let field = format!("engineConfigs[{index}].name");
+            parameters.require(!engine.name.is_empty(), &field, "it is required")?;
             self.engines.insert(engine.name.clone(), engine);
         }
         if self.engines.contains_key(&self.default_engine) {
             return Ok(());
         }
         let engine = &self.default_engine;
-        Err(parameters.invalid(format!("defaultEngine \"{engine}\" is not one of engineConfigs")))
+        Err(parameters.invalid("defaultEngine", format!("\"{engine}\" is not one of engineConfigs")))
     }
 }
 
@@ -197,23 +200,25 @@ impl MetricsSource {
         let Self { scheme, interval, .. } = self;
         parameters.require(
             matches!(scheme.as_str(), "http" | "https"),
-            format!("scheme: expected http or https, found \"{scheme}\""),
+            "scheme",
+            format!("expected http or https, found \"{scheme}\""),
         )?;
         parameters.require(
             self.insecure_skip_verify || !self.ca_cert_path.is_empty(),
-            "insecureSkipVerify: false needs a caCertPath",
+            "insecureSkipVerify",
+            "false needs a caCertPath",
         )?;
         parameters.require(
             self.client_cert_path.is_empty() == self.client_key_path.is_empty(),
+            "",
             "clientCertPath and clientKeyPath must be set together",
         )?;
-        let is_time = |text: &str| longboat_quantity::duration::parse(text).is_ok_and(|time| !time.is_zero());
-        parameters.require(
-            interval.is_empty() || is_time(interval),
-            format!("interval: expected a duration above 0 such as 50ms, found \"{interval}\""),
-        )?;
+        if !interval.is_empty() {
+            parameters.duration("interval", interval)?;
+        }
         parameters.require(
             self.client_cert_path.is_empty() || scheme == "https",
+            "clientCertPath",
             "a client certificate needs scheme: https",
         )?;
         Ok(())
@@ -238,7 +243,7 @@ fn discovery_file(
         })?;
     let parameters = Parameters::of(plugin);
     let file: FileDiscovery = parameters.read()?;
-    parameters.require(!file.path.is_empty(), "path is required")?;
+    parameters.require(!file.path.is_empty(), "path", "it is required")?;
     Ok(Some(file.path))
 }
 

@@ -23,7 +23,7 @@ pub struct LoadedConfig {
 impl LoadedConfig {
     /// Warnings about parts that are accepted but have no effect, for the operator. Each begins with the path of its field.
     pub fn warnings(&self) -> Vec<String> {
-        self.config.warnings().into_iter().chain(self.scheduler.without_role.iter().cloned()).collect()
+        self.config.warnings().into_iter().chain(self.scheduler.warnings.iter().cloned()).collect()
     }
 }
 

@@ -12,10 +12,11 @@ struct ByLabel {
 
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
     let filter: ByLabel = parameters.read()?;
-    parameters.require(!filter.label.is_empty(), "label is required")?;
+    parameters.require(!filter.label.is_empty(), "label", "it is required")?;
     parameters.require(
         !filter.valid_values.is_empty() || filter.allows_no_label,
-        "validValues is required unless allowsNoLabel is true",
+        "validValues",
+        "it is required unless allowsNoLabel is true",
     )?;
     Ok(Plugin::filter(filter))
 }

@@ -58,9 +58,10 @@ struct EndpointAttribute {
 
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
-    parameters.require(given.algorithm.kind == "threshold", "algorithm.type must be threshold")?;
-    let threshold = given.algorithm.threshold;
-    let threshold = threshold.ok_or_else(|| parameters.invalid("algorithm.threshold is required"))?;
+    let Algorithm { kind, threshold } = given.algorithm;
+    let message = format!("expected threshold, found \"{kind}\"");
+    parameters.require(kind == "threshold", "algorithm.type", message)?;
+    let threshold = threshold.ok_or_else(|| parameters.invalid("algorithm.threshold", "it is required"))?;
     let attribute = attribute::read(parameters, "attribute", given.attribute, given.producer.as_deref())?;
     Ok(Plugin::filter(EndpointAttribute {
         attribute,

@@ -30,12 +30,13 @@ enum Operator {
 
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
     let selector: LabelSelector = parameters.read()?;
-    for requirement in &selector.match_expressions {
+    for (index, requirement) in selector.match_expressions.iter().enumerate() {
         let needs_values = matches!(requirement.operator, Operator::In | Operator::NotIn);
         parameters.require(
             needs_values != requirement.values.is_empty(),
+            &format!("matchExpressions[{index}]"),
             format!(
-                "matchExpressions: key \"{}\": values must {}be given with operator {:?}",
+                "key \"{}\": values must {}be given with operator {:?}",
                 requirement.key,
                 if needs_values { "" } else { "not " },
                 requirement.operator

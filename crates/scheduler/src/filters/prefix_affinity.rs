@@ -34,11 +34,8 @@ struct PrefixAffinity {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
-    parameters.require(given.peak_prefill_throughput > 0.0, "peakPrefillThroughput must be positive")?;
-    parameters.require(
-        (0.0..=1.0).contains(&given.exploration_probability),
-        "explorationProbability must be between 0 and 1",
-    )?;
+    parameters.above_zero("peakPrefillThroughput", given.peak_prefill_throughput)?;
+    parameters.share("explorationProbability", given.exploration_probability)?;
     let prefix = builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref())?;
     builder.load_producer(parameters, given.in_flight_load_producer_name.as_deref())?;
     let predictor = given.latency_prediction_info_producer_name.as_deref();
@@ -46,7 +43,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         predicted_latency::require(builder, parameters, predictor)?;
     } else if predictor.is_some_and(|name| !name.is_empty()) {
         return Err(
-            parameters.invalid("latencyPredictionInfoProducerName needs ttftSource: latencyPredictor")
+            parameters.invalid("latencyPredictionInfoProducerName", "it needs ttftSource: latencyPredictor")
         );
     }
     Ok(Plugin::filter(PrefixAffinity { given, prefix }))

@@ -5,8 +5,7 @@ use crate::{prelude::*, scorers::session_affinity::SessionAffinity};
 struct SessionFilter(SessionAffinity);
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let affinity = SessionAffinity::read(parameters, builder)?;
-    Ok(Plugin { endpoint_header: affinity.header(), ..Plugin::filter(SessionFilter(affinity)) })
+    SessionAffinity::read(parameters, builder).map(|affinity| Plugin::filter(SessionFilter(affinity)))
 }
 
 impl Filter for SessionFilter {

@@ -11,8 +11,7 @@ parameters! {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: SloHeadroom = parameters.read()?;
-    parameters
-        .require((0.0..=1.0).contains(&given.epsilon_explore_neg), "epsilonExploreNeg must be from 0 to 1")?;
+    parameters.share("epsilonExploreNeg", given.epsilon_explore_neg)?;
     predicted_latency::require(builder, parameters, given.latency_prediction_info_producer_name.as_deref())?;
     Ok(Plugin::filter(given))
 }

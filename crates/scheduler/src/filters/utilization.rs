@@ -27,7 +27,7 @@ enum Metric {
 
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
     let filter: Utilization = parameters.read()?;
-    parameters.require(!filter.conditions.is_empty(), "conditions: at least one is required")?;
+    parameters.require(!filter.conditions.is_empty(), "conditions", "at least one is required")?;
     Ok(Plugin::filter(filter))
 }
 

@@ -129,19 +129,20 @@ pub(crate) fn check_several(
 
 fn several(config: &EndpointPickerConfig, parameters: &Parameters<'_>) -> Result<Detector, ConfigError> {
     let given: Several = parameters.read()?;
-    parameters.require(!given.detectors.is_empty(), "detectors: expected at least one detector")?;
+    parameters.require(!given.detectors.is_empty(), "detectors", "expected at least one detector")?;
     if let Some(name) = given.stages.keys().find(|name| !given.detectors.contains(name)) {
-        return Err(parameters.invalid(format!("stages: \"{name}\" is not one of detectors")));
+        return Err(parameters.invalid("stages", format!("\"{name}\" is not one of detectors")));
     }
     if let Some((name, _)) = given.stages.iter().find(|(_, stages)| stages.is_empty()) {
-        return Err(parameters.invalid(format!("stages.{name}: expected prefill, decode or both")));
+        return Err(parameters.invalid(&format!("stages.{name}"), "expected prefill, decode or both"));
     }
     let mut found: Vec<StagedDetector> = Vec::new();
     for (index, name) in given.detectors.iter().enumerate() {
         let at = format!("detectors[{index}]");
         parameters.require(
             !found.iter().any(|known| known.name == *name),
-            format!("{at}: \"{name}\" is listed twice"),
+            &at,
+            format!("\"{name}\" is listed twice"),
         )?;
         let (plugin_type, leaf) = part(config, Some(name), name);
         if name.is_empty() || !LEAVES.contains(&plugin_type) {
@@ -163,12 +164,6 @@ pub(crate) fn read_detector(
     plugin_type: &str,
     parameters: &Parameters<'_>,
 ) -> Result<(Detector, f64), ConfigError> {
-    let checked = |headroom: f64| {
-        if headroom.is_finite() && headroom >= 0.0 {
-            return Ok(headroom);
-        }
-        Err(parameters.invalid(format!("headroom: expected 0 or more, found {headroom}")))
-    };
     if plugin_type == "concurrency-detector" {
         let given: InFlight = parameters.read()?;
         let detector = Detector::Concurrency {
@@ -176,21 +171,23 @@ pub(crate) fn read_detector(
             tokens: given.max_token_concurrency,
             mode: given.concurrency_mode,
         };
-        return Ok((detector, checked(given.headroom)?));
+        parameters.zero_or_more("headroom", given.headroom)?;
+        return Ok((detector, given.headroom));
     }
     let given: Utilization = parameters.read()?;
     for (field, value) in [
         ("queueDepthThreshold", given.queue_depth_threshold),
         ("kvCacheUtilThreshold", given.kv_cache_util_threshold),
     ] {
-        parameters.require(value > 0.0, format!("{field}: expected a number above 0, found {value}"))?;
+        parameters.above_zero(field, value)?;
     }
+    parameters.zero_or_more("headroom", given.headroom)?;
     let stale = longboat_quantity::duration::parse(&given.metrics_staleness_threshold)
-        .map_err(|error| parameters.invalid(format!("metricsStalenessThreshold: {error}")))?;
+        .map_err(|error| parameters.invalid("metricsStalenessThreshold", error))?;
     let detector = Detector::Utilization {
         queue_depth: given.queue_depth_threshold,
         kv_usage: given.kv_cache_util_threshold,
         stale_after_ms: millis(stale),
     };
-    Ok((detector, checked(given.headroom)?))
+    Ok((detector, given.headroom))
 }

@@ -255,14 +255,15 @@ fn least_service(parameters: &Parameters<'_>) -> Result<LeastService, ConfigErro
     let given: ProgramAware = parameters.read()?;
     parameters.require(
         given.strategy == "las",
-        format!("strategy \"{}\" is not known; it must be las", given.strategy),
+        "strategy",
+        format!("expected las, found \"{}\"", given.strategy),
     )?;
     for (field, value) in
         [("lasWeightService", given.las_weight_service), ("lasWeightHeadWait", given.las_weight_head_wait)]
     {
-        parameters.require(value.is_finite() && value >= 0.0, format!("{field} must be 0 or more"))?;
+        parameters.zero_or_more(field, value)?;
     }
-    parameters.require(given.eviction_sweep_seconds > 0, "evictionSweepSeconds must be above 0")?;
+    parameters.above_zero("evictionSweepSeconds", given.eviction_sweep_seconds)?;
     Ok(LeastService {
         service_weight: given.las_weight_service,
         wait_weight: given.las_weight_head_wait,
@@ -285,21 +286,22 @@ fn read_usage_limit(plugin_type: &str, parameters: &Parameters<'_>) -> Result<Us
         }
         "priority-holdback-policy" => {
             let given: Holdback = parameters.read()?;
-            let min = given.min_ceiling.ok_or_else(|| parameters.invalid("minCeiling is required"))?;
+            let min = given.min_ceiling.ok_or_else(|| parameters.invalid("minCeiling", "it is required"))?;
             let max = given.max_ceiling.unwrap_or(1.0);
             parameters.require(
                 0.0 <= min && min <= max,
-                format!("minCeiling: expected 0 or more, and at most maxCeiling ({max}), found {min}"),
+                "minCeiling",
+                format!("expected 0 or more, and at most maxCeiling ({max}), found {min}"),
             )?;
             if let Some(shape) = given.shape.filter(|shape| shape != "linear") {
-                return Err(parameters.invalid(format!("shape: expected linear, found \"{shape}\"")));
+                return Err(parameters.invalid("shape", format!("expected linear, found \"{shape}\"")));
             }
             let by_value = match given.domain.as_deref() {
                 None | Some("rank") => false,
                 Some("value") => true,
                 Some(other) => {
                     return Err(
-                        parameters.invalid(format!("domain: expected rank or value, found \"{other}\""))
+                        parameters.invalid("domain", format!("expected rank or value, found \"{other}\""))
                     );
                 }
             };
@@ -307,10 +309,7 @@ fn read_usage_limit(plugin_type: &str, parameters: &Parameters<'_>) -> Result<Us
         }
         _ => {
             let StaticLimit { threshold } = parameters.read()?;
-            parameters.require(
-                threshold > 0.0,
-                format!("threshold: expected a number above 0, found {threshold}"),
-            )?;
+            parameters.above_zero("threshold", threshold)?;
             Ok(UsageLimit::Static { threshold })
         }
     }

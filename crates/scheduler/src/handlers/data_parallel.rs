@@ -14,7 +14,7 @@ parameters! {
 
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
     let handler: DataParallel = parameters.read()?;
-    parameters.require(handler.primary_port > 0, "primaryPort must be positive")?;
+    parameters.above_zero("primaryPort", handler.primary_port)?;
     Ok(Plugin::handler(handler))
 }
 

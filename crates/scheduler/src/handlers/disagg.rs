@@ -62,6 +62,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         || given.encode_decider_plugin_name.is_some();
     parameters.require(
         !flat || (given.profiles.is_none() && given.deciders.is_none()),
+        "",
         "profiles and deciders cannot be mixed with the flat parameters",
     )?;
     let names = given.profiles.unwrap_or(Names {
@@ -76,7 +77,8 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     let order = given.stage_order.unwrap_or_default();
     parameters.require(
         order == StageOrder::DecodeFirst || deciders.prefill.is_none(),
-        "prefill decider is not supported in prefill-first stage order",
+        "stageOrder",
+        "with prefill-first, a prefill decider has nothing to decide; remove one of them",
     )?;
     let decider = |name: &Option<String>| {
         name.as_deref().map(|name| builder.decider(parameters.name, name)).transpose()

@@ -17,7 +17,7 @@ parameters! {
 impl Count {
     fn read(parameters: &Parameters<'_>) -> Result<Self, ConfigError> {
         let count: Self = parameters.read()?;
-        parameters.require(count.max_num_of_endpoints > 0, "maxNumOfEndpoints must be positive")?;
+        parameters.above_zero("maxNumOfEndpoints", count.max_num_of_endpoints)?;
         Ok(count)
     }
 }

@@ -156,9 +156,16 @@ impl Holdings {
                 *matched += whole(held);
             }
         }
-        self.lookups.fetch_add(1, Relaxed);
-        self.hits.fetch_add(matched.iter().max().copied().unwrap_or_default().into(), Relaxed);
         Matches::new(chains, matched, block_tokens)
+    }
+
+    /// Counts the lookup for a request that is scheduled. The features for a predictor need the same matches before, and are no
+    /// lookup of their own.
+    pub(crate) fn count(&self, matches: &Matches) {
+        if !matches.chains().is_empty() {
+            self.lookups.fetch_add(1, Relaxed);
+            self.hits.fetch_add(matches.best().into(), Relaxed);
+        }
     }
 
     /// Records that a request was sent to an endpoint, which will hold its blocks soon.

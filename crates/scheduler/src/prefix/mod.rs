@@ -133,6 +133,11 @@ impl Matches {
         self.matched.get(candidate).copied().unwrap_or_default()
     }
 
+    /// Returns the most blocks that a candidate holds.
+    pub(crate) fn best(&self) -> u32 {
+        self.matched.iter().copied().max().unwrap_or_default()
+    }
+
     /// Returns the number of tokens in the blocks that a candidate holds.
     pub(crate) fn matched_tokens(&self, candidate: usize) -> u64 {
         u64::from(self.matched(candidate)) * u64::from(self.block_tokens)

@@ -16,7 +16,7 @@ const KNOWN: [&str; 4] = ["x-claude-code-session-id", "x-session-affinity", "ses
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let RawParameters { additional_session_headers } = parameters.read()?;
-    parameters.require(builder.requirements.agents.is_none(), "there may be one agent-identity")?;
+    parameters.require(builder.requirements.agents.is_none(), "", "there may be one agent-identity")?;
     let more = additional_session_headers.iter().map(|header| header.trim().to_ascii_lowercase());
     let all = more.chain(KNOWN.iter().map(|header| (*header).to_owned()));
     builder.requirements.agents = Some(Agents(all.map(SessionSource::Header).collect()));

@@ -3,7 +3,7 @@
 use crate::{prefix::Settings, prelude::*};
 
 /// The parameters, also understood on `prefix-cache-scorer` as before router 0.9.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct RawParameters {
     pub(crate) auto_tune: Option<bool>,
@@ -17,23 +17,23 @@ pub(crate) struct RawParameters {
 }
 
 impl RawParameters {
-    pub(crate) fn settings(&self) -> Settings {
+    pub(crate) fn settings(&self, parameters: &Parameters<'_>) -> Result<Settings, ConfigError> {
         let usual = Settings::default();
-        Settings {
+        let settings = Settings {
             auto_tune: self.auto_tune.unwrap_or(usual.auto_tune),
             block_tokens: self.block_size_tokens.or(self.block_size).unwrap_or(usual.block_tokens),
             max_tokens: self.max_prefix_tokens_to_match.unwrap_or(usual.max_tokens),
             max_blocks: self.max_prefix_blocks_to_match.unwrap_or(usual.max_blocks),
             capacity: self.lru_capacity_per_server.unwrap_or(usual.capacity),
             shared_after: self.shared_prefix_after.unwrap_or(usual.shared_after),
-        }
+        };
+        parameters.above_zero("lruCapacityPerServer", settings.capacity)?;
+        Ok(settings)
     }
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
-    let settings = given.settings();
-    parameters.require(settings.capacity > 0, "lruCapacityPerServer must be positive")?;
-    builder.add(parameters, PrefixSource::Approximate(settings));
+    builder.add(parameters, PrefixSource::Approximate(given.settings(parameters)?));
     Ok(Plugin::default())
 }

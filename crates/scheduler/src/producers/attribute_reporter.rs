@@ -29,39 +29,45 @@ struct Key {
 
 /// The default namespace of the dynamic metadata.
 const NAMESPACE: &str = "envoy.lb";
+
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let RawParameters { attributes } = parameters.read()?;
     let Ok([attribute]) = <[Attribute; 1]>::try_from(attributes) else {
-        return Err(parameters.invalid("attributes: expected exactly one entry"));
+        return Err(parameters.invalid("attributes", "expected exactly one entry"));
     };
     let Attribute { key: Key { namespace, name }, expression, condition } = attribute;
-    parameters.require(!name.is_empty(), "attributes[0].key.name is required")?;
-    parameters.require(!expression.trim().is_empty(), "attributes[0].expression is required")?;
+    parameters.require(!name.is_empty(), "attributes[0].key.name", "it is required")?;
+    parameters.require(!expression.trim().is_empty(), "attributes[0].expression", "it is required")?;
     let namespace = if namespace.is_empty() { NAMESPACE.to_owned() } else { namespace };
     if builder.requirements.reports.iter().any(|other| other.namespace == namespace && other.name == name) {
-        return Err(
-            parameters.invalid(format!("another plugin reports \"{name}\" in \"{namespace}\" already"))
-        );
+        return Err(parameters.invalid(
+            "attributes[0].key",
+            format!("another plugin reports \"{name}\" in \"{namespace}\" already"),
+        ));
     }
     let compile = |field: &str, text: &str| {
-        let invalid = |message: String| parameters.invalid(format!("attributes[0].{field}: {message}"));
+        let invalid = |message: String| parameters.invalid(field, message);
         let program = Program::compile(text).map_err(invalid)?;
         match program.unknown_variable(&[USAGE]) {
             None => Ok(program.runnable()),
             Some(other) => Err(invalid(format!("unknown name \"{other}\"; expected {USAGE}"))),
         }
     };
-    let expression = compile("expression", &expression)?;
-    let condition = if condition.trim().is_empty() { None } else { Some(compile("condition", &condition)?) };
+    let expression = compile("attributes[0].expression", &expression)?;
+    let condition = if condition.trim().is_empty() {
+        None
+    } else {
+        Some(compile("attributes[0].condition", &condition)?)
+    };
     builder.requirements.reports.push(Report { namespace, name, expression, condition });
     Ok(Plugin::default())
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{report::Tokens, tests::try_scheduler};
+    use crate::{report::Usage, tests::try_scheduler};
 
-    const TOKENS: Tokens = Tokens { input: 7, output: 5, cached: 4 };
+    const TOKENS: Usage = Usage { input: 7, output: 5, cached: 4 };
 
     fn report(expression: &str, condition: &str) -> Result<Option<i64>, String> {
         let plugin = format!(
@@ -97,7 +103,7 @@ mod tests {
     #[test]
     fn what_is_no_report_is_refused_by_path() {
         for (expression, condition, part) in [
-            ("", "", "attributes[0].expression is required"),
+            ("", "", "attributes[0].expression: it is required"),
             ("usage.prompt_tokens +", "", "attributes[0].expression: "),
             ("response.tokens", "", "unknown name \\\"response\\\"; expected usage"),
             ("1", "usage.(", "attributes[0].condition: "),

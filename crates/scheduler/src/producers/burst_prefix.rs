@@ -29,7 +29,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     let given: RawParameters = parameters.read()?;
     let within = |field: &str, value: i64, least: i64, most: i64, meaning: &str| {
         let number = u32::try_from(value).ok().filter(|_| (least..=most).contains(&value));
-        number.ok_or_else(|| parameters.invalid(format!("{field}: expected {meaning}, found {value}")))
+        number.ok_or_else(|| parameters.invalid(field, format!("expected {meaning}, found {value}")))
     };
     let most = i64::from(u32::MAX);
     let limit = |field: &str, value: i64| match value {
@@ -45,20 +45,22 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     )?;
     let block_tokens = within("blockSizeTokens", given.block_size_tokens, 1, most, "1 or more")?;
     let tokens = within("maxPrefixTokensToMatch", given.max_prefix_tokens_to_match, 0, most, "0 or more")?;
-    parameters.require(!(1..block_tokens).contains(&tokens), format!(
-            "maxPrefixTokensToMatch: expected 0, or at least the {block_tokens} of blockSizeTokens, found {tokens}"
-        ))?;
+    parameters.require(
+        !(1..block_tokens).contains(&tokens),
+        "maxPrefixTokensToMatch",
+        format!("expected 0, or at least the {block_tokens} of blockSizeTokens, found {tokens}"),
+    )?;
     let balance = match given.balance_by.as_str() {
         "" | "requests" => Balance::Requests,
         "tokens" => Balance::Blocks,
         other => {
             return Err(
-                parameters.invalid(format!("balanceBy: expected requests or tokens, found \"{other}\""))
+                parameters.invalid("balanceBy", format!("expected requests or tokens, found \"{other}\""))
             );
         }
     };
     if builder.all::<PrefixSource>().any(|(_, _, source)| matches!(source, PrefixSource::Burst(_))) {
-        return Err(parameters.invalid("another plugin already delays requests; only one is allowed"));
+        return Err(parameters.invalid("", "another plugin already delays requests; only one is allowed"));
     }
     let settings = BurstSettings {
         window: Duration::from_millis(window.into()),

@@ -22,7 +22,8 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     let given: RawParameters = parameters.read()?;
     parameters.require(
         !given.add_estimated_output_tokens,
-        "addEstimatedOutputTokens is not supported: only prompt tokens are counted",
+        "addEstimatedOutputTokens",
+        "it is not supported: only prompt tokens are counted",
     )?;
     if let Some(producer) = &given.prefix_match_info_producer_name {
         builder.wanted_prefixes.push((parameters.name.to_owned(), producer.clone()));

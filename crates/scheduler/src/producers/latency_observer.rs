@@ -72,35 +72,18 @@ pub(crate) fn place(
     parameters: &Parameters<'_>,
     observer: Option<&str>,
 ) -> Result<usize, ConfigError> {
-    let wanted = observer.filter(|name| !name.is_empty() && *name != LATENCY_OBSERVER);
+    let reference = ("ttftPercentilesProducerName", "a declared latency-observer-producer-hub");
     let found =
-        builder.all::<LatencyObserver>().find(|(_, name, _)| wanted.is_none_or(|wanted| *name == wanted));
-    match (found.map(|(place, ..)| place), wanted) {
-        (Some(place), _) => Ok(place),
-        (None, Some(wanted)) => Err(parameters.unknown_reference(
-            "ttftPercentilesProducerName",
-            wanted,
-            "a declared latency-observer-producer-hub",
-            builder.all::<LatencyObserver>().map(|(_, name, _)| name),
-        )),
-        (None, None) => {
-            let parameters = Parameters::undeclared(LATENCY_OBSERVER);
-            let observer = LatencyObserver::new(&parameters, &RawParameters::default())?;
-            Ok(builder.add(&parameters, observer))
-        }
-    }
+        builder.place(parameters, reference, observer, LATENCY_OBSERVER, |_: &LatencyObserver| true)?;
+    let parameters = Parameters::undeclared(LATENCY_OBSERVER);
+    let usual = LatencyObserver::new(&parameters, &RawParameters::default())?;
+    Ok(found.unwrap_or_else(|| builder.add(&parameters, usual)))
 }
 
 impl LatencyObserver {
     fn new(parameters: &Parameters<'_>, given: &RawParameters) -> Result<Self, ConfigError> {
-        let time = |field: &str, text: &str| match longboat_quantity::duration::parse(text) {
-            // A time below a millisecond counts as one, because the clock of decisions has no shorter ones.
-            Ok(time) if !time.is_zero() => Ok(millis(time).max(1)),
-            Ok(_) => {
-                Err(parameters.invalid(format!("{field}: expected a duration above 0, found \"{text}\"")))
-            }
-            Err(why) => Err(parameters.invalid(format!("{field}: {why}"))),
-        };
+        // A time below a millisecond counts as one, because the clock of decisions has no shorter ones.
+        let time = |field: &str, text: &str| parameters.duration(field, text).map(|time| millis(time).max(1));
         for (field, value, min) in [
             ("windowSize", given.window_size, 1),
             ("maxRequests", given.max_requests, 1),
@@ -109,15 +92,17 @@ impl LatencyObserver {
         ] {
             parameters.require(
                 (min..=MAX_KEPT).contains(&value),
-                format!("{field}: expected a number from {min} to {MAX_KEPT}, found {value}"),
+                field,
+                format!("expected a number from {min} to {MAX_KEPT}, found {value}"),
             )?;
         }
         let RawParameters { window_size, max_requests, low_percentile, typical_percentile, .. } = *given;
         parameters.require(
             max_requests <= window_size,
-            format!("maxRequests: expected at most windowSize, which is {window_size}, found {max_requests}"),
+            "maxRequests",
+            format!("expected at most windowSize, which is {window_size}, found {max_requests}"),
         )?;
-        parameters.require(0 < low_percentile && low_percentile < typical_percentile && typical_percentile < 100, format!(
+        parameters.require(0 < low_percentile && low_percentile < typical_percentile && typical_percentile < 100, "", format!(
                 "expected 0 < lowPercentile < typicalPercentile < 100, found {low_percentile} and {typical_percentile}"
             ))?;
         Ok(Self {

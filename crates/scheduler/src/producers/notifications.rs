@@ -13,11 +13,12 @@ struct RawParameters {
 
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
     let RawParameters { group, version, kind } = parameters.read()?;
-    parameters.require(!version.is_empty() && !kind.is_empty(), "version and kind are required")?;
+    parameters.require(!version.is_empty() && !kind.is_empty(), "", "version and kind are required")?;
     parameters.require(
         (group.as_str(), version.as_str(), kind.as_str()) == ("", "v1", "Pod"),
+        "kind",
         format!(
-            "kind \"{kind}\" of group \"{group}\" and version \"{version}\" is not supported: only pods of \
+            "\"{kind}\" of group \"{group}\" and version \"{version}\" is not supported: only pods of \
              version v1 are watched"
         ),
     )?;

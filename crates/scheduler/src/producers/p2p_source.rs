@@ -1,9 +1,7 @@
 //! `p2p-source-producer` (alpha): names a pod that has cached the prompt, so that the pod that computes it can pull the
 //! blocks.
 
-use std::sync::Arc;
-
-use crate::{decision::PREFILL, plugin::PeerSource, prelude::*};
+use crate::{decision::PREFILL, prelude::*};
 
 parameters! {
     struct RawParameters {
@@ -14,7 +12,7 @@ parameters! {
 }
 
 /// Finds such a pod by what a prefix producer knows.
-struct PrefixPeers {
+pub(crate) struct PrefixPeers {
     prefix: usize,
     least: u64,
     prefill: String,
@@ -22,17 +20,19 @@ struct PrefixPeers {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
-    parameters.require(given.min_cached_token_delta > 0, "minCachedTokenDelta must be 1 or more")?;
+    parameters.above_zero("minCachedTokenDelta", given.min_cached_token_delta)?;
     let prefix = builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref())?;
     let source = builder.producers[prefix].get::<PrefixSource>();
     parameters.require(
         !matches!(source, Some(PrefixSource::Burst(_))),
-        "prefixMatchInfoProducerName names a burst-prefix-cache-producer, which does not know what is \
+        "prefixMatchInfoProducerName",
+        "it names a burst-prefix-cache-producer, which does not know what is \
              cached; name an approx-prefix-cache-producer",
     )?;
     parameters.require(
         !matches!(source, Some(PrefixSource::Precise(_))),
-        "prefixMatchInfoProducerName names a precise-prefix-cache-producer, which is not supported \
+        "prefixMatchInfoProducerName",
+        "it names a precise-prefix-cache-producer, which is not supported \
              here: blocks in GPU memory cannot be pulled, and the producer does not distinguish the tiers \
              of a match; name an approx-prefix-cache-producer",
     )?;
@@ -42,12 +42,14 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         least: given.min_cached_token_delta,
         prefill: prefill.unwrap_or_else(|| PREFILL.to_owned()),
     };
-    Ok(Plugin { peer_source: Some(Arc::new(source)), ..Plugin::default() })
+    builder.peer_sources.push(source);
+    Ok(Plugin::default())
 }
 
-impl PeerSource for PrefixPeers {
-    /// Among the pods with about the most cached tokens, idler pods are chosen more often.
-    fn find(&self, context: &Context<'_>, runs: &[ProfileRun], primary: usize) -> Option<String> {
+impl PrefixPeers {
+    /// Returns the address of the pod to pull blocks from, if one has cached enough more than the pod that computes the prompt. Among
+    /// the pods with about the most cached tokens, idler pods are chosen more often.
+    pub(crate) fn find(&self, context: &Context<'_>, runs: &[ProfileRun], primary: usize) -> Option<String> {
         let matches = context.prefix(self.prefix);
         let block = u64::from(matches.block_tokens());
         let cached = |candidate: Candidate| matches.matched_tokens(candidate);

@@ -13,11 +13,12 @@ struct RawParameters {
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
     let RawParameters { selector, port, namespace } = parameters.read()?;
     for (name, value) in [("selector", &selector), ("port", &port), ("namespace", &namespace)] {
-        parameters.require(!value.is_empty(), format!("{name} is required"))?;
+        parameters.require(!value.is_empty(), name, "it is required")?;
     }
     parameters.require(
         port.parse().is_ok_and(|port: u16| port > 0),
-        format!("port \"{port}\" is not a port: expected 1 to 65535"),
+        "port",
+        format!("expected a port from 1 to 65535, found \"{port}\""),
     )?;
     Ok(Plugin::default())
 }

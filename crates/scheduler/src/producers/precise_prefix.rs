@@ -4,6 +4,7 @@ use longboat_kv_events::Limits;
 use serde_json::Value;
 
 use crate::{
+    numbers::millis,
     precise::{EndpointEvents, EventSource, ListenForEvents, PreciseSettings},
     prelude::*,
     quantity,
@@ -134,35 +135,31 @@ fn settings(given: RawParameters, parameters: &Parameters<'_>) -> Result<Precise
     }
     if limits.block_tokens == 0 || limits.block_tokens > MAX_BLOCK {
         let found = limits.block_tokens;
-        return Err(parameters.invalid(format!(
-            "tokenProcessorConfig.blockSizeTokens: expected the engine's block size, or a divisor of it, found {found}"
-        )));
+        return Err(parameters.invalid(
+            "tokenProcessorConfig.blockSizeTokens",
+            format!("expected the engine's block size, or a divisor of it, found {found}"),
+        ));
     }
-    parameters.require(given.indexer_config.tokenizers_pool_config.is_none(), "indexerConfig.tokenizersPoolConfig: no tokenizer runs in this process; declare a token-producer whose vllm.url \
-             is the address of one")?;
+    parameters.require(
+        given.indexer_config.tokenizers_pool_config.is_none(),
+        "indexerConfig.tokenizersPoolConfig",
+        "no tokenizer runs in this process; declare a token-producer whose vllm.url \
+             is the address of one",
+    )?;
     if let Some(index) = given.indexer_config.kv_block_index_config {
         limits.entries = entries(index, parameters)?.unwrap_or(limits.entries).min(MAX_ENTRIES);
     }
     if let Some(backends) = given.indexer_config.kv_cache_backend_configs {
-        for backend in &backends {
-            parameters.require((0.0..=1.0).contains(&backend.weight), format!(
-                    "indexerConfig.kvCacheBackendConfigs: the weight of \"{}\" must be between 0 and 1, found {}",
-                    backend.name, backend.weight
-                ))?;
+        for (index, backend) in backends.iter().enumerate() {
+            let field = format!("indexerConfig.kvCacheBackendConfigs[{index}].weight");
+            parameters.share(&field, backend.weight)?;
         }
         limits.weights =
             backends.into_iter().map(|backend| (backend.name.to_lowercase(), backend.weight)).collect();
     }
     let speculative = match &given.speculative_ttl {
         None => SPECULATIVE_MS,
-        Some(text) => longboat_quantity::duration::parse(text)
-            .ok()
-            .and_then(|time| u64::try_from(time.as_millis()).ok())
-            .filter(|time| *time > 0)
-            .ok_or_else(|| {
-                parameters
-                    .invalid(format!("speculativeTTL: expected a duration such as 2s, found \"{text}\""))
-            })?,
+        Some(text) => millis(parameters.duration("speculativeTTL", text)?).max(1),
     };
     Ok(PreciseSettings {
         limits,
@@ -175,9 +172,8 @@ fn entries(index: BlockIndex, parameters: &Parameters<'_>) -> Result<Option<usiz
     for (field, value) in [("redisConfig", index.redis_config), ("valkeyConfig", index.valkey_config)] {
         parameters.require(
             value.is_none(),
-            format!(
-                "indexerConfig.kvBlockIndexConfig.{field}: blocks are kept in memory only; use inMemoryConfig"
-            ),
+            &format!("indexerConfig.kvBlockIndexConfig.{field}"),
+            "blocks are kept in memory only; use inMemoryConfig",
         )?;
     }
     let by_count = index.in_memory_config.and_then(|memory| memory.size);
@@ -185,9 +181,10 @@ fn entries(index: BlockIndex, parameters: &Parameters<'_>) -> Result<Option<usiz
         None => None,
         Some(text) => {
             let bytes = quantity::parse(&text).map_err(|_| {
-                parameters.invalid(format!(
-                    "indexerConfig.kvBlockIndexConfig.costAwareMemoryConfig.size: expected a size such as 2GiB, found \"{text}\""
-                ))
+                parameters.invalid(
+                    "indexerConfig.kvBlockIndexConfig.costAwareMemoryConfig.size",
+                    format!("expected a size such as 2GiB, found \"{text}\""),
+                )
             })?;
             Some(bytes / ENTRY)
         }
@@ -195,7 +192,8 @@ fn entries(index: BlockIndex, parameters: &Parameters<'_>) -> Result<Option<usiz
     let entries = by_count.or(by_bytes);
     parameters.require(
         entries != Some(0),
-        "indexerConfig.kvBlockIndexConfig: expected a size of at least one block",
+        "indexerConfig.kvBlockIndexConfig",
+        "expected a size of at least one block",
     )?;
     Ok(entries)
 }
@@ -206,30 +204,35 @@ fn events(given: KvEvents, parameters: &Parameters<'_>) -> Result<EventSource, C
         given.engine_type.filter(|engine| !matches!(engine.as_str(), "" | "vllm" | "sglang"))
     {
         return Err(parameters
-            .invalid(format!("kvEventsConfig.engineType: expected vllm or sglang, found \"{engine}\"")));
+            .invalid("kvEventsConfig.engineType", format!("expected vllm or sglang, found \"{engine}\"")));
     }
     let listen = match given.zmq_endpoint {
         None => Some(ListenForEvents { address: format!("*:{PORT}"), required: false }),
         Some(address) if address.is_empty() => None,
         Some(address) => Some(listen(&address).ok_or_else(|| {
-            parameters.invalid(format!(
-                "kvEventsConfig.zmqEndpoint: expected an address to listen on, tcp://*:PORT or tcp://IP:PORT, found \
+            parameters.invalid(
+                "kvEventsConfig.zmqEndpoint",
+                format!(
+                    "expected an address to listen on, tcp://*:PORT or tcp://IP:PORT, found \
                  \"{address}\""
-            ))
+                ),
+            )
         })?),
     };
     let endpoints = if given.discover_pods.unwrap_or(true) {
         let discovery = given.pod_discovery_config.unwrap_or_default();
         parameters.require(
             discovery.pod_namespace.is_none_or(|namespace| namespace.is_empty()),
-            "kvEventsConfig.podDiscoveryConfig.podNamespace: the picker watches the pods of the pool, \
+            "kvEventsConfig.podDiscoveryConfig.podNamespace",
+            "the picker watches the pods of the pool, \
                  which has one namespace; remove the field",
         )?;
         let port = discovery.socket_port.unwrap_or(PORT);
         let replay_port = discovery.replay_socket_port.filter(|port| *port != 0);
         parameters.require(
             port != 0 && replay_port != Some(port),
-            "kvEventsConfig.podDiscoveryConfig: socketPort and replaySocketPort must differ",
+            "kvEventsConfig.podDiscoveryConfig",
+            "socketPort and replaySocketPort must differ",
         )?;
         let labels = labels(discovery.pod_label_selector.as_deref().unwrap_or_default(), parameters)?;
         Some(EndpointEvents { port, replay_port, labels })
@@ -238,7 +241,8 @@ fn events(given: KvEvents, parameters: &Parameters<'_>) -> Result<EventSource, C
     };
     parameters.require(
         endpoints.is_some() || listen.is_some(),
-        "kvEventsConfig: no source of events; set discoverPods, or remove zmqEndpoint, or set \
+        "kvEventsConfig",
+        "no source of events; set discoverPods, or remove zmqEndpoint, or set \
              zmqEndpoint to an address to listen on",
     )?;
     Ok(EventSource { topic: given.topic_filter.unwrap_or_else(|| TOPIC.to_owned()), endpoints, listen })
@@ -259,14 +263,17 @@ fn labels(selector: &str, parameters: &Parameters<'_>) -> Result<Vec<(String, Op
     parts
         .map(|part| {
             let (key, value) = match part.split_once('=') {
-                Some((key, value)) => (key.trim(), Some(value.strip_prefix('=').unwrap_or(value).trim().to_owned())),
+                Some((key, value)) => {
+                    (key.trim(), Some(value.strip_prefix('=').unwrap_or(value).trim().to_owned()))
+                }
                 None => (part, None),
             };
             let plain = !key.is_empty() && !key.contains(['!', ' ', '(']);
             plain.then(|| (key.to_owned(), value)).ok_or_else(|| {
-                parameters.invalid(format!(
-                    "kvEventsConfig.podDiscoveryConfig.podLabelSelector: expected key=value or key, found \"{part}\""
-                ))
+                parameters.invalid(
+                    "kvEventsConfig.podDiscoveryConfig.podLabelSelector",
+                    format!("expected key=value or key, found \"{part}\""),
+                )
             })
         })
         .collect()

@@ -47,15 +47,15 @@ fn usual(name: &str) -> LatencySettings {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
-    parameters.require(
-        given.slo_buffer_factor.is_finite() && given.slo_buffer_factor > 0.0,
-        "sloBufferFactor must be above 0",
-    )?;
+    parameters.above_zero("sloBufferFactor", given.slo_buffer_factor)?;
     if let Some(other) = &builder.latency {
-        return Err(parameters.invalid(format!(
-            "there may be one predicted-latency-producer, and there is {} already",
-            other.settings.name
-        )));
+        return Err(parameters.invalid(
+            "",
+            format!(
+                "there may be one predicted-latency-producer, and there is {} already",
+                other.settings.name
+            ),
+        ));
     }
     let settings = LatencySettings {
         streaming: given.streaming_mode,
@@ -108,7 +108,7 @@ pub(crate) fn require(
 pub(crate) fn settle(builder: &mut Builder) -> Result<(), ConfigError> {
     let Some(mut latency) = builder.latency.take() else { return Ok(()) };
     let name = latency.settings.name.clone();
-    let parameters = Parameters { name: &name, value: None };
+    let parameters = Parameters::undeclared(&name);
     latency.settings.prefix = builder.prefix(&parameters, latency.prefix.as_deref())?;
     if let Some(producer) = &latency.encoder_cache {
         let field = "encoderCacheMatchInfoProducerName";
@@ -121,16 +121,13 @@ pub(crate) fn settle(builder: &mut Builder) -> Result<(), ConfigError> {
 
 /// Reads a duration as a string, or as a number of nanoseconds as in Go.
 fn time(parameters: &Parameters<'_>, value: Option<&Value>) -> Result<Duration, ConfigError> {
-    let wrong = |message: String| parameters.invalid(format!("contextTTL: {message}"));
-    let time = match value {
-        None | Some(Value::Null) => return Ok(MAX_RESPONSE_DURATION),
-        Some(Value::String(text)) => longboat_quantity::duration::parse(text).map_err(wrong)?,
-        Some(value) => Duration::from_nanos(
-            value.as_u64().ok_or_else(|| wrong(format!("{value} is not a duration such as 5m")))?,
-        ),
-    };
-    if time.is_zero() {
-        return Err(wrong("it must be above 0".to_owned()));
+    let nanos = |value: &Value| value.as_u64().filter(|nanos| *nanos > 0).map(Duration::from_nanos);
+    match value {
+        None | Some(Value::Null) => Ok(MAX_RESPONSE_DURATION),
+        Some(Value::String(text)) => parameters.duration("contextTTL", text),
+        Some(value) => nanos(value).ok_or_else(|| {
+            let expected = "expected a duration such as 5m, or a number of nanoseconds above 0";
+            parameters.invalid("contextTTL", format!("{expected}, found {value}"))
+        }),
     }
-    Ok(time)
 }

@@ -14,7 +14,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     let source = match (header_name.trim(), cookie_name.trim()) {
         ("", cookie) if !cookie.is_empty() => SessionSource::Cookie(cookie.to_owned()),
         (header, "") if !header.is_empty() => SessionSource::Header(header.to_ascii_lowercase()),
-        _ => return Err(parameters.invalid("exactly one of headerName and cookieName is required")),
+        _ => return Err(parameters.invalid("", "exactly one of headerName and cookieName is required")),
     };
     builder.session_ids.push((parameters.name.to_owned(), source));
     Ok(Plugin::default())

@@ -37,7 +37,8 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     let given: RawParameters = parameters.read()?;
     parameters.require(
         given.uds_tokenizer_config.is_none(),
-        "udsTokenizerConfig: a tokenizer behind a Unix socket is not supported; serve it over HTTP \
+        "udsTokenizerConfig",
+        "a tokenizer behind a Unix socket is not supported; serve it over HTTP \
              (`vllm launch render`, or the simulator) and set vllm.url to its address",
     )?;
     let asks = match (given.backend.as_deref(), &given.vllm, &given.estimate) {
@@ -45,37 +46,36 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         (Some("vllm"), _, None) => true,
         (Some("estimate"), None, _) => false,
         (Some(other), ..) if other != "vllm" && other != "estimate" => {
-            return Err(parameters.invalid(format!("backend: expected vllm or estimate, found \"{other}\"")));
+            return Err(
+                parameters.invalid("backend", format!("expected vllm or estimate, found \"{other}\""))
+            );
         }
-        _ => return Err(parameters.invalid("set either vllm or estimate, not both")),
+        _ => return Err(parameters.invalid("", "set either vllm or estimate, not both")),
     };
     if !asks {
         return Ok(Plugin::default());
     }
     parameters.require(
         builder.requirements.tokenizer.is_none(),
+        "",
         "another plugin already uses a tokenizer; only one is allowed",
     )?;
     let vllm = given.vllm.unwrap_or_default();
     let url = vllm.url.filter(|url| !url.is_empty()).unwrap_or_else(|| URL.to_owned());
     parameters.require(
         url.starts_with("http://") || url.starts_with("https://"),
-        format!("vllm.url: expected http://HOST:PORT or https://HOST:PORT, found \"{url}\""),
+        "vllm.url",
+        format!("expected http://HOST:PORT or https://HOST:PORT, found \"{url}\""),
     )?;
     let duration = |field: &str, text: Option<String>, usual: Duration| match text {
         None => Ok(usual),
-        Some(text) => longboat_quantity::duration::parse(&text)
-            .ok()
-            .filter(|duration| !duration.is_zero())
-            .ok_or_else(|| {
-                parameters.invalid(format!("vllm.{field}: expected a duration such as 5s, found \"{text}\""))
-            }),
+        Some(text) => parameters.duration(field, &text),
     };
     builder.requirements.tokenizer = Some(TokenizerSettings {
         url,
         model: given.model_name.filter(|name| !name.is_empty()),
-        timeout: duration("timeout", vllm.timeout, TIMEOUT)?,
-        multimodal_timeout: duration("mmTimeout", vllm.mm_timeout, MULTIMODAL_TIMEOUT)?,
+        timeout: duration("vllm.timeout", vllm.timeout, TIMEOUT)?,
+        multimodal_timeout: duration("vllm.mmTimeout", vllm.mm_timeout, MULTIMODAL_TIMEOUT)?,
     });
     Ok(Plugin::default())
 }

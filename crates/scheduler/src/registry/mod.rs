@@ -10,7 +10,7 @@ use longboat_key::nearest;
 
 use crate::{
     admitters,
-    builder::Builder,
+    builder::{Builder, PREFIXES},
     config::{EndpointPickerConfig, PluginSpec, nearest::nearest_names},
     deciders::{self, always::Always, multimodal::Multimodal},
     error::{ConfigError, MissingType, Suggestion},
@@ -38,11 +38,13 @@ enum Stability {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum BuildOrder {
     Producer,
+    /// It may bring the parameters of the prefix producer that the plugins after it read without naming one.
+    PrefixScorer,
     Scheduling,
     Handler,
 }
 
-use BuildOrder::{Handler, Producer, Scheduling};
+use BuildOrder::{Handler, PrefixScorer, Producer, Scheduling};
 use Stability::{Alpha, Beta};
 
 /// Other parts of the picker do the work of these plugins, which have no parameters.
@@ -96,7 +98,7 @@ const TYPES: &[(&str, Stability, BuildOrder, Build)] = &[
     ("load-aware-scorer", Beta, Scheduling, scorers::load_aware::build),
     ("active-request-scorer", Beta, Scheduling, scorers::active_request::build),
     ("token-load-scorer", Beta, Scheduling, scorers::token_load::build),
-    (picker_plugins::PREFIX_SCORER, Beta, Scheduling, scorers::prefix_cache::build),
+    (picker_plugins::PREFIX_SCORER, Beta, PrefixScorer, scorers::prefix_cache::build),
     (picker_plugins::PRECISE_SCORER, Beta, Producer, scorers::precise_prefix::build),
     ("mm-embeddings-cache-scorer", Beta, Scheduling, scorers::encoder_cache::build),
     ("no-hit-lru-scorer", Beta, Scheduling, scorers::no_hit_lru::build),
@@ -202,7 +204,7 @@ pub(crate) fn instantiate(
         if reference != picker_plugins::PREFIX_PRODUCER
             && !builder.all::<PrefixSource>().any(|(_, name, _)| name == reference)
         {
-            return Err(builder.missing_prefix(&Parameters::undeclared(from), reference));
+            return Err(builder.missing::<PrefixSource>(&Parameters::undeclared(from), PREFIXES, reference));
         }
     }
     for (from, load) in std::mem::take(&mut builder.wanted_loads) {

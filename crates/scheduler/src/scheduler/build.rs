@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Handler, Options, Scheduler};
 use crate::{
+    builder::Builder,
     config::{EndpointPickerConfig, ProfilePlugin, nearest::hint_or_all},
     error::ConfigError,
     handlers::single::Single,
@@ -44,15 +45,16 @@ impl Scheduler {
     fn build(config: &EndpointPickerConfig, options: Options) -> Result<Self, ConfigError> {
         let (plugins, builder) = registry::instantiate(config, options.allow_experimental)?;
         config.check_references()?;
-        let mut without_role = Vec::new();
-        let profiles = profiles(config, &plugins, &mut without_role)?;
+        let mut warnings = Vec::new();
+        let profiles = profiles(config, &plugins, &mut warnings)?;
+        warnings.extend(without_effect(config, &builder, &profiles));
         let (name, handler) = handler(&plugins, &profiles)?;
         let plugin_type =
             config.plugin(&name).map_or_else(|| name.clone(), |plugin| plugin.plugin_type.clone());
         Ok(Self {
             options,
             profiles,
-            without_role,
+            warnings,
             types: config
                 .plugins
                 .iter()
@@ -64,11 +66,8 @@ impl Scheduler {
                 .iter()
                 .filter_map(|(name, plugin)| Some((name.clone(), plugin.admitter.clone()?)))
                 .collect(),
-            peer_sources: plugins.iter().filter_map(|(_, plugin)| plugin.peer_source.clone()).collect(),
-            endpoint_headers: plugins
-                .iter()
-                .filter_map(|(_, plugin)| plugin.endpoint_header.clone())
-                .collect(),
+            peer_sources: builder.peer_sources,
+            endpoint_headers: builder.endpoint_headers,
             producers: builder.producers,
             requirements: builder.requirements,
             watched_handler: None,
@@ -77,10 +76,26 @@ impl Scheduler {
     }
 }
 
+/// Warns about parameters that are accepted and change nothing.
+fn without_effect(config: &EndpointPickerConfig, builder: &Builder, profiles: &[Profile]) -> Vec<String> {
+    let at =
+        |name: &String| config.plugins.iter().position(|plugin| plugin.name() == name).unwrap_or_default();
+    let parameters = builder
+        .without_effect
+        .iter()
+        .map(|(plugin, why)| format!("plugins[{}].parameters: no effect: {why}", at(plugin)));
+    let is_known = |name: &String| profiles.iter().any(|profile| profile.name == *name);
+    let unknown = builder.wanted_profiles.iter().filter(|(_, profile)| !is_known(profile));
+    let unknown = unknown.map(|(plugin, profile)| {
+        format!("plugins[{}].parameters.profileName: no session is remembered, because no profile has the name \"{profile}\"", at(plugin))
+    });
+    parameters.chain(unknown).collect()
+}
+
 fn profiles(
     config: &EndpointPickerConfig,
     plugins: &[(String, Plugin)],
-    without_role: &mut Vec<String>,
+    warnings: &mut Vec<String>,
 ) -> Result<Vec<Profile>, ConfigError> {
     if config.scheduling_profiles.is_empty() {
         let all: Vec<ProfilePlugin> = plugins
@@ -99,7 +114,7 @@ fn profiles(
         let idle = |used: &ProfilePlugin| {
             plugins.iter().any(|(name, plugin)| *name == used.plugin_ref && !has_role(plugin))
         };
-        without_role.extend(spec.plugins.iter().enumerate().filter(|(_, used)| idle(used)).map(|(at, used)| {
+        warnings.extend(spec.plugins.iter().enumerate().filter(|(_, used)| idle(used)).map(|(at, used)| {
             format!(
                 "schedulingProfiles[{index}].plugins[{at}]: no effect: plugin \"{}\" is no filter, scorer or picker, and \
                  works without being used in a profile",

@@ -21,10 +21,11 @@ use crate::{
     finding::Finding,
     inflight::{InFlight, Reservation},
     latency::{Features, LatencyObjective, LatencySettings},
-    plugin::{Admitter, PeerSource, ProfileHandler},
+    plugin::{Admitter, ProfileHandler},
     prefix::Matches,
     prefixes::{PrefixSource, Prefixes},
     producer::NamedProducer,
+    producers::p2p_source::PrefixPeers,
     profile::Profile,
     report::Report,
     request::Request,
@@ -58,8 +59,9 @@ pub struct Handler {
 pub struct Scheduler {
     options: Options,
     profiles: Vec<Profile>,
-    /// Warnings about plugins in profiles in which they do nothing. llm-d's published configurations have such plugins.
-    pub(crate) without_role: Vec<String>,
+    /// Warnings about plugins in profiles in which they do nothing, as in llm-d's published configurations, and about parameters
+    /// without effect.
+    pub(crate) warnings: Vec<String>,
     /// The type of each declared plugin.
     types: BTreeMap<String, String>,
     handler: Arc<dyn ProfileHandler>,
@@ -67,7 +69,7 @@ pub struct Scheduler {
     admitters: Vec<(String, Arc<dyn Admitter>)>,
     /// Response headers that name the endpoint.
     endpoint_headers: Vec<String>,
-    peer_sources: Vec<Arc<dyn PeerSource>>,
+    peer_sources: Vec<PrefixPeers>,
     producers: Vec<NamedProducer>,
     requirements: Requirements,
     latency: Option<LatencySettings>,
@@ -271,7 +273,7 @@ impl Scheduler {
         let mut picked = timed(self.watched_handler.as_ref(), || self.handler.run(&mut run))?;
         let runs = run.runs;
         if !self.peer_sources.is_empty() {
-            let find = |source: &Arc<dyn PeerSource>| source.find(&context, &runs, picked.primary);
+            let find = |source: &PrefixPeers| source.find(&context, &runs, picked.primary);
             match self.peer_sources.iter().find_map(find) {
                 Some(peer) => picked.set.push((sidecar_headers::CACHE_SOURCE, peer)),
                 // A header that the client sends itself would reach the model server, so it is removed.

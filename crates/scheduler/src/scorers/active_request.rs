@@ -15,8 +15,7 @@ parameters! {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let scorer: ActiveRequest = parameters.read()?;
-    parameters
-        .require((0.0..=1.0).contains(&scorer.max_busy_score), "maxBusyScore must be between 0 and 1")?;
+    parameters.share("maxBusyScore", scorer.max_busy_score)?;
     builder.load_producer(parameters, scorer.in_flight_load_producer_name.as_deref())?;
     Ok(Plugin::scorer(scorer))
 }

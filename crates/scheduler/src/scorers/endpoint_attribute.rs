@@ -41,20 +41,22 @@ pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plug
     let lower_is_better = match given.algorithm.kind.as_str() {
         "linear_lower_is_better" => true,
         "linear_higher_is_better" => false,
-        _ => {
-            let message = "algorithm.type must be linear_lower_is_better or linear_higher_is_better";
-            return Err(parameters.invalid(message));
+        other => {
+            let expected = "linear_lower_is_better or linear_higher_is_better";
+            return Err(
+                parameters.invalid("algorithm.type", format!("expected {expected}, found \"{other}\""))
+            );
         }
     };
     let Normalization { fixed_range: fixed, adaptive_range } = given.algorithm.normalization;
     if fixed.is_some() && adaptive_range.is_some() {
-        let message = "algorithm.normalization: set either fixedRange or adaptiveRange, not both";
-        return Err(parameters.invalid(message));
+        let message = "set either fixedRange or adaptiveRange, not both";
+        return Err(parameters.invalid("algorithm.normalization", message));
     }
-    parameters.require(
-        fixed.is_none_or(|range| range.min < range.max),
-        "algorithm.normalization.fixedRange: min must be below max",
-    )?;
+    if let Some(Range { min, max }) = fixed {
+        let message = format!("expected min below max, found {min} and {max}");
+        parameters.require(min < max, "algorithm.normalization.fixedRange", message)?;
+    }
     let attribute =
         attribute::read(parameters, "attributeKey", given.attribute_key, given.producer.as_deref())?;
     Ok(Plugin::scorer(EndpointAttribute { attribute, lower_is_better, fixed }))

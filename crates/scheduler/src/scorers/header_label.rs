@@ -13,6 +13,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plug
     let mut scorer: HeaderLabel = parameters.read()?;
     parameters.require(
         !scorer.header_name.is_empty() && !scorer.label_key.is_empty(),
+        "",
         "headerName and labelKey are required",
     )?;
     scorer.header_name.make_ascii_lowercase();

@@ -40,7 +40,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         ("compositeQueueWeight", given.composite_queue_weight),
         ("compositePrefixWeight", given.composite_prefix_weight),
     ] {
-        parameters.require(weight.is_finite() && weight >= 0.0, format!("{field} must be 0 or more"))?;
+        parameters.zero_or_more(field, weight)?;
     }
     predicted_latency::require(builder, parameters, given.latency_prediction_info_producer_name.as_deref())?;
     let prefix = builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref())?;

@@ -25,18 +25,9 @@ struct LatencyObservation {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
-    let wrong = |field: &str, expected: &str, found: f64| {
-        Err(parameters.invalid(format!("{field}: expected {expected}, found {found}")))
-    };
-    if !(0.0..=1.0).contains(&given.exploration_rate) {
-        return wrong("explorationRate", "a number from 0 to 1", given.exploration_rate);
-    }
-    if !(given.min_inflight_gap.is_finite() && given.min_inflight_gap > 0.0) {
-        return wrong("minInflightGap", "a number above 0", given.min_inflight_gap);
-    }
-    if !(given.round_ttft_step.is_finite() && given.round_ttft_step >= 0.0) {
-        return wrong("roundTTFTStep", "0 or more seconds", given.round_ttft_step);
-    }
+    parameters.share("explorationRate", given.exploration_rate)?;
+    parameters.above_zero("minInflightGap", given.min_inflight_gap)?;
+    parameters.zero_or_more("roundTTFTStep", given.round_ttft_step)?;
     builder.load_producer(parameters, given.in_flight_load_producer_name.as_deref())?;
     let observer =
         latency_observer::place(builder, parameters, given.ttft_percentiles_producer_name.as_deref())?;

@@ -10,7 +10,7 @@ parameters! {
 
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
     let scorer: LoadAware = parameters.read()?;
-    parameters.require(scorer.threshold > 0.0, "threshold must be positive")?;
+    parameters.above_zero("threshold", scorer.threshold)?;
     Ok(Plugin::scorer(scorer))
 }
 

@@ -26,11 +26,8 @@ struct PrefixCache {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
-    parameters.require(
-        (0.0..=1.0).contains(&given.match_length_weight),
-        "matchLengthWeight must be between 0 and 1",
-    )?;
-    parameters.require(given.match_length_scale_tokens > 0.0, "matchLengthScaleTokens must be positive")?;
+    parameters.share("matchLengthWeight", given.match_length_weight)?;
+    parameters.above_zero("matchLengthScaleTokens", given.match_length_scale_tokens)?;
     let producer = Producer {
         auto_tune: given.auto_tune,
         block_size: given.block_size,
@@ -40,11 +37,16 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         lru_capacity_per_server: given.lru_capacity_per_server,
         shared_prefix_after: None,
     };
-    let prefix = builder.prefix_or(
-        parameters,
-        given.prefix_match_info_producer_name.as_deref(),
-        producer.settings(),
-    )?;
+    let declared = builder.producers.len();
+    let wanted = given.prefix_match_info_producer_name.as_deref();
+    let prefix = builder.prefix_or(parameters, wanted, producer.settings(parameters)?)?;
+    if prefix < declared && producer != Producer::default() {
+        let why = format!(
+            "set the parameters of the prefix producer at plugin \"{}\"",
+            builder.producers[prefix].name
+        );
+        builder.without_effect.push((parameters.name.to_owned(), why));
+    }
     Ok(Plugin::scorer(PrefixCache {
         prefix,
         length_weight: given.match_length_weight,

@@ -9,8 +9,8 @@ use crate::{
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct RawParameters {
     strategy: Strategy,
-    encoded_endpoint_header_config: EncodedHeader,
-    session_id_config: SessionId,
+    encoded_endpoint_header_config: Option<EncodedHeader>,
+    session_id_config: Option<SessionId>,
     profile_name: Option<String>,
 }
 
@@ -63,8 +63,7 @@ pub(crate) enum SessionAffinity {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let affinity = SessionAffinity::read(parameters, builder)?;
-    Ok(Plugin { endpoint_header: affinity.header(), ..Plugin::scorer(affinity) })
+    SessionAffinity::read(parameters, builder).map(Plugin::scorer)
 }
 
 /// Returns the sources of the session.
@@ -78,7 +77,7 @@ fn places(
     }
     let mut places = Vec::new();
     for (index, source) in sources.iter().enumerate() {
-        let at = |message: String| parameters.invalid(format!("sessionIdConfig.sources[{index}]: {message}"));
+        let at = |message: String| parameters.invalid(&format!("sessionIdConfig.sources[{index}]"), message);
         match (source.header.as_str(), source.attribute.as_str()) {
             (header, "") if !header.is_empty() => {
                 places.push(SessionSource::Header(header.to_ascii_lowercase()));
@@ -114,23 +113,35 @@ fn places(
 impl SessionAffinity {
     pub(crate) fn read(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Self, ConfigError> {
         let given: RawParameters = parameters.read()?;
+        let mut unused = |is_given: bool, field: &str, strategy: &str| {
+            if is_given {
+                let why = format!("{field} needs strategy: {strategy}");
+                builder.without_effect.push((parameters.name.to_owned(), why));
+            }
+        };
         Ok(match given.strategy {
             Strategy::EncodedEndpointHeader => {
-                let name = given.encoded_endpoint_header_config.header.trim().to_ascii_lowercase();
-                Self::Header(if name.is_empty() { TOKEN.to_owned() } else { name })
+                unused(given.session_id_config.is_some(), "sessionIdConfig", "session_id");
+                unused(given.profile_name.is_some(), "profileName", "session_id");
+                let config = given.encoded_endpoint_header_config.unwrap_or_default();
+                let name = config.header.trim().to_ascii_lowercase();
+                let name = if name.is_empty() { TOKEN.to_owned() } else { name };
+                if !builder.endpoint_headers.contains(&name) {
+                    builder.endpoint_headers.push(name.clone());
+                }
+                Self::Header(name)
             }
             Strategy::SessionId => {
+                let is_given = given.encoded_endpoint_header_config.is_some();
+                unused(is_given, "encodedEndpointHeaderConfig", "encoded_endpoint_header");
                 let SessionId { sources, eviction_ttl_seconds, eviction_sweep_seconds } =
-                    given.session_id_config;
+                    given.session_id_config.unwrap_or_default();
                 // Expired sessions are removed when new sessions come, so no timer is needed.
                 for (field, value) in [
-                    ("evictionTtlSeconds", eviction_ttl_seconds),
-                    ("evictionSweepSeconds", eviction_sweep_seconds),
+                    ("sessionIdConfig.evictionTtlSeconds", eviction_ttl_seconds),
+                    ("sessionIdConfig.evictionSweepSeconds", eviction_sweep_seconds),
                 ] {
-                    parameters.require(
-                        value.is_finite() && value >= 0.0,
-                        format!("sessionIdConfig.{field} must be above 0"),
-                    )?;
+                    parameters.zero_or_more(field, value)?;
                 }
                 let seconds = if eviction_ttl_seconds > 0.0 { eviction_ttl_seconds } else { TTL };
                 #[expect(
@@ -140,18 +151,13 @@ impl SessionAffinity {
                 )]
                 let ttl_ms = (seconds * 1000.0) as u64;
                 let sources = places(&sources, parameters, builder)?;
-                let settings = SessionSettings { sources, ttl_ms, profile: given.profile_name };
+                let profile = given.profile_name.filter(|name| !name.is_empty());
+                let wanted = profile.iter().map(|profile| (parameters.name.to_owned(), profile.clone()));
+                builder.wanted_profiles.extend(wanted);
+                let settings = SessionSettings { sources, ttl_ms, profile };
                 Self::Sessions(builder.add(parameters, settings))
             }
         })
-    }
-
-    /// Returns the response header that names the endpoint.
-    pub(crate) fn header(&self) -> Option<String> {
-        match self {
-            Self::Header(name) => Some(name.clone()),
-            Self::Sessions(_) => None,
-        }
     }
 
     /// Returns the session's endpoint, if it is a candidate.

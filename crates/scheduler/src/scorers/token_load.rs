@@ -11,7 +11,7 @@ parameters! {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let scorer: TokenLoad = parameters.read()?;
-    parameters.require(scorer.queue_threshold_tokens > 0.0, "queueThresholdTokens must be positive")?;
+    parameters.above_zero("queueThresholdTokens", scorer.queue_threshold_tokens)?;
     // As in the reference, this plugin does not create its producer itself.
     if builder.requirements.loads.is_empty() {
         return Err(ConfigError::MissingProducer {

@@ -3,8 +3,10 @@
 use crate::{
     ConfigError, Options, REFUSED, Scheduler,
     config::{DataLayer, EndpointPickerConfig, load, place},
-    flow::Settings,
-    known_types,
+    flow, known_types,
+    prefix::Settings,
+    prefixes::PrefixSource,
+    registry::instantiate,
 };
 
 pub(super) const HEAD: &str = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n";
@@ -213,6 +215,32 @@ fn lists_are_bounded() {
 }
 
 #[test]
+fn a_prefix_scorer_brings_the_parameters_of_the_shared_producer_or_says_that_they_have_no_effect() {
+    let scorer = "{type: prefix-cache-scorer, parameters: {lruCapacityPerServer: 7}}";
+    let other = "{type: no-hit-lru-scorer}";
+    for plugins in [format!("{scorer}, {other}"), format!("{other}, {scorer}")] {
+        let text = format!("{HEAD}plugins: [{plugins}]\n");
+        let (_, builder) = instantiate(&EndpointPickerConfig::parse(&text).unwrap(), false).unwrap();
+        let sources: Vec<_> = builder.all::<PrefixSource>().map(|(.., source)| source).collect();
+        assert!(
+            matches!(sources[..], [PrefixSource::Approximate(Settings { capacity: 7, .. })]),
+            "{plugins}"
+        );
+        assert_eq!(load(&text, &[], Options::default()).unwrap().warnings(), [""; 0]);
+    }
+    for producer in ["approx-prefix-cache-producer", "prefix-cache-scorer"] {
+        let text =
+            format!("{HEAD}plugins: [{{type: {producer}}}, {}]\n", scorer.replace("type", "name: it, type"));
+        let warnings = load(&text, &[], Options::default()).unwrap().warnings();
+        let why = "plugins[1].parameters: no effect: set the parameters of the prefix producer at plugin \
+                   \"approx-prefix-cache-producer\"";
+        assert_eq!(warnings, [why], "{producer}");
+    }
+    let none = refused("plugins: [{type: prefix-cache-scorer, parameters: {lruCapacityPerServer: 0}}]\n");
+    assert!(none.ends_with("lruCapacityPerServer: expected a number above 0, found 0"), "{none}");
+}
+
+#[test]
 fn every_error_has_the_place_of_its_field() {
     let profile = "schedulingProfiles: [{name: a, plugins: [{pluginRef: queue-scorer}]}]";
     for (body, wanted) in [
@@ -225,7 +253,15 @@ fn every_error_has_the_place_of_its_field() {
         ),
         (
             "plugins: [{type: metrics-data-source, parameters: {interval: x}}]".to_owned(),
-            "plugins[0].parameters",
+            "plugins[0].parameters.interval",
+        ),
+        (
+            "plugins: [{type: load-aware-scorer, parameters: {threshold: 0}}]".to_owned(),
+            "plugins[0].parameters.threshold",
+        ),
+        (
+            "plugins: [{type: core-metrics-extractor, parameters: {engineConfigs: [{name: a}, {}]}}]".to_owned(),
+            "plugins[0].parameters.engineConfigs[1].name",
         ),
         ("featureGates: [flowControl, flowControll]".to_owned(), "featureGates[1]"),
         ("schedulingProfile: []".to_owned(), "schedulingProfile"),
@@ -412,7 +448,7 @@ fn what_is_wrong_is_told_with_its_place_its_value_and_what_was_meant() {
         let read = EndpointPickerConfig::parse(&format!("{HEAD}{body}\n"));
         let built = read.and_then(|config| {
             DataLayer::from_config(&config)?;
-            Settings::from_config(&config)?;
+            flow::Settings::from_config(&config)?;
             Scheduler::new(&config, Options::default())
         });
         assert_eq!(built.unwrap_err().to_string(), message, "{body}");

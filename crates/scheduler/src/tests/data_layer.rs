@@ -38,6 +38,9 @@ dataLayer: {discovery: {endpoints: {pluginRef: f}}}
             format!("plugins: [{{type: metrics-data-source, parameters: {{interval: {interval}}}}}]\n");
         assert!(read(&text).unwrap_err().to_string().contains("interval: expected a duration above 0"));
     }
+    let two =
+        read("plugins: [{type: metrics-data-source}, {type: metrics-data-source, name: it}]\n").unwrap_err();
+    assert_eq!(two.to_string(), "parameters of plugin \"it\": there may be one metrics-data-source");
     assert!(read("dataLayer: {injectDefaults: false}\n").unwrap().disabled);
 }
 

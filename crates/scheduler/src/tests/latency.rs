@@ -193,6 +193,22 @@ fn the_predictor_is_told_what_it_learned_from() {
 }
 
 #[test]
+fn what_a_predictor_is_told_of_a_precise_index_is_no_second_lookup() {
+    let plugins = "{type: precise-prefix-cache-producer}, {type: predicted-latency-producer, \
+                   parameters: {prefixMatchInfoProducerName: precise-prefix-cache-producer}}, \
+                   {type: prefix-cache-scorer, \
+                   parameters: {prefixMatchInfoProducerName: precise-prefix-cache-producer}}";
+    let scheduler = scheduler(plugins, "");
+    let (state, pool) = (scheduler.state(), idle(1));
+    let prompts = [Prompt::from(vec![b'x'; 4000])];
+    let request = Request { prompts: &prompts, exact: true, ..REQUEST };
+    assert_eq!(scheduler.features(&state, &request, &pool, 0).len(), 1);
+    assert_eq!(state.holdings()[0].counts().lookups, 0);
+    scheduler.schedule(&state, &request, &pool, 0, &mut StdRng::seed_from_u64(1)).unwrap();
+    assert_eq!(state.holdings()[0].counts().lookups, 1);
+}
+
+#[test]
 fn a_predictor_is_told_of_encoder_caches_where_it_is_asked_for() {
     let image = |name: &str| Media::new(Modality::Image, name.as_bytes());
     let features = |parameters: &str| {
@@ -223,7 +239,7 @@ fn references_to_a_predictor_must_lead_somewhere() {
     let text = refused(wrong);
     assert!(text.contains("latencyPredictionInfoProducerName") && text.contains("did you mean"), "{text}");
     let text = refused("{type: predicted-latency-producer, parameters: {sloBufferFactor: 0}}");
-    assert!(text.contains("sloBufferFactor must be above 0"), "{text}");
+    assert!(text.contains("sloBufferFactor: expected a number above 0, found 0"), "{text}");
     let text = refused("{type: predicted-latency-producer}, {name: b, type: predicted-latency-producer}");
     assert!(text.contains("there may be one predicted-latency-producer"), "{text}");
     let text = refused(

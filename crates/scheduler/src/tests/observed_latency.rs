@@ -177,7 +177,10 @@ fn wrong_parameters_and_references_are_named() {
         format!("{{type: latency-observation-scorer-hub, name: s, parameters: {{{parameters}}}}}")
     };
     for (plugin, part) in [
-        (observer("intervalDuration: 0s"), "intervalDuration: expected a duration above 0, found \"0s\""),
+        (
+            observer("intervalDuration: 0s"),
+            "intervalDuration: expected a duration above 0 such as 50ms, found \"0s\"",
+        ),
         (observer("bucketDuration: soon"), "bucketDuration: "),
         (observer("windowSize: 0"), "windowSize: expected a number from 1 to 100000, found 0"),
         (observer("windowSize: 50"), "maxRequests: expected at most windowSize, which is 50, found 100"),
@@ -192,7 +195,7 @@ fn wrong_parameters_and_references_are_named() {
         ),
         (scorer("explorationRate: 1.5"), "explorationRate: expected a number from 0 to 1, found 1.5"),
         (scorer("minInflightGap: 0"), "minInflightGap: expected a number above 0, found 0"),
-        (scorer("roundTTFTStep: -1"), "roundTTFTStep: expected 0 or more seconds, found -1"),
+        (scorer("roundTTFTStep: -1"), "roundTTFTStep: expected 0 or more, found -1"),
         (
             scorer("ttftPercentilesProducerName: x"),
             "ttftPercentilesProducerName of plugin \"s\" refers to plugin \"x\", which is not a declared \

@@ -153,5 +153,5 @@ fn a_request_without_a_prefix_goes_where_the_fewest_requests_went_lately() {
     assert!(scores(&new(&state))[0] > 0.0);
     let wrong = text.replace("-scorer}", "-scorer, parameters: {halfLifeSeconds: 0}}");
     let error = load(&wrong, &[], Options::default()).unwrap_err().to_string();
-    assert!(error.contains("halfLifeSeconds must be positive"), "{error}");
+    assert!(error.contains("halfLifeSeconds: expected a number above 0, found 0"), "{error}");
 }

@@ -72,7 +72,10 @@ fn what_cannot_be_done_is_refused_by_name() {
         ("{indexerConfig: {tokenizersPoolConfig: {}}}", "tokenizersPoolConfig"),
         ("{indexerConfig: {kvBlockIndexConfig: {redisConfig: {address: x}}}}", "redisConfig"),
         ("{indexerConfig: {kvBlockIndexConfig: {inMemoryConfig: {size: 0}}}}", "kvBlockIndexConfig"),
-        ("{indexerConfig: {kvCacheBackendConfigs: [{name: gpu, weight: 2}]}}", "\"gpu\""),
+        (
+            "{indexerConfig: {kvCacheBackendConfigs: [{name: gpu, weight: 2}]}}",
+            "kvCacheBackendConfigs[0].weight",
+        ),
         ("{kvEventsConfig: {engineType: other}}", "engineType"),
         ("{kvEventsConfig: {zmqEndpoint: 'ipc:///tmp/x'}}", "zmqEndpoint"),
         ("{kvEventsConfig: {discoverPods: false, zmqEndpoint: ''}}", "discoverPods"),

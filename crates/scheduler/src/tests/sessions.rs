@@ -64,6 +64,37 @@ fn the_session_of_an_agent_is_in_the_first_header_that_has_one() {
 }
 
 #[test]
+fn parameters_of_the_other_strategy_and_profiles_that_do_not_exist_are_warned_about() {
+    let warnings = |parameters: &str| {
+        let plugins = format!("{{type: session-affinity-scorer, parameters: {{{parameters}}}}}");
+        scheduler(
+            &plugins,
+            "schedulingProfiles: [{name: decode, plugins: [{pluginRef: session-affinity-scorer}]}]\n",
+        )
+        .warnings
+    };
+    let at = "plugins[0].parameters";
+    assert_eq!(
+        warnings("sessionIdConfig: {evictionTtlSeconds: 9}, profileName: decode"),
+        [
+            format!("{at}: no effect: sessionIdConfig needs strategy: session_id"),
+            format!("{at}: no effect: profileName needs strategy: session_id"),
+        ]
+    );
+    assert_eq!(
+        warnings("strategy: session_id, encodedEndpointHeaderConfig: {header: x}, profileName: decoed"),
+        [
+            format!("{at}: no effect: encodedEndpointHeaderConfig needs strategy: encoded_endpoint_header"),
+            format!("{at}.profileName: no session is remembered, because no profile has the name \"decoed\""),
+        ]
+    );
+    assert_eq!(warnings("strategy: session_id, profileName: decode"), [""; 0]);
+    assert_eq!(warnings("strategy: session_id, profileName: ''"), [""; 0]);
+    let unnamed = "{type: session-affinity-scorer, parameters: {strategy: session_id, profileName: ''}}";
+    assert!(sticks(unnamed, "x-session-id", "s"));
+}
+
+#[test]
 fn places_that_lead_nowhere_are_refused() {
     let refused = |plugins: &str| try_scheduler(plugins, "").unwrap_err().to_string();
     let affinity = |source: &str, more: &str| {

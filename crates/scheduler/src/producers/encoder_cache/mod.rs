@@ -30,12 +30,14 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     let given: RawParameters = parameters.read()?;
     parameters.require(
         given.per_server.is_none() || given.former.is_none(),
-        "cacheSizeInMB is the former name of cacheSizeInMBPerServer: set only one of them",
+        "cacheSizeInMB",
+        "it is the former name of cacheSizeInMBPerServer: set only one of them",
     )?;
     let size = given.per_server.or(given.former).unwrap_or_default();
     parameters.require(
         size <= MAX_MIB,
-        format!("cacheSizeInMBPerServer: expected a number of MiB up to {MAX_MIB}, found {size}"),
+        "cacheSizeInMBPerServer",
+        format!("expected a number of MiB up to {MAX_MIB}, found {size}"),
     )?;
     builder.add(parameters, EncoderCache::new(parameters.name, size));
     Ok(Plugin::default())
@@ -71,23 +73,11 @@ impl Producer for EncoderCache {
 pub(crate) fn place(
     builder: &mut Builder,
     parameters: &Parameters<'_>,
-    field: &str,
+    field: &'static str,
     producer: Option<&str>,
 ) -> Result<usize, ConfigError> {
-    let wanted = producer.filter(|name| !name.is_empty()).unwrap_or(ENCODER_CACHE_PRODUCER);
-    let named = builder.all::<EncoderCache>().find(|(_, name, _)| *name == wanted).map(|(place, ..)| place);
-    if let Some(place) = named {
-        return Ok(place);
-    }
-    if wanted != ENCODER_CACHE_PRODUCER {
-        return Err(parameters.unknown_reference(
-            field,
-            wanted,
-            "a declared mm-embeddings-cache-producer",
-            builder.all::<EncoderCache>().map(|(_, name, _)| name),
-        ));
-    }
-    // A declared producer with another name serves plugins that name no producer.
-    let first = builder.all::<EncoderCache>().next().map(|(place, ..)| place);
-    Ok(first.unwrap_or_else(|| builder.add(&Parameters::undeclared(wanted), EncoderCache::new(wanted, 0))))
+    let reference = (field, "a declared mm-embeddings-cache-producer");
+    let usual = ENCODER_CACHE_PRODUCER;
+    let found = builder.place(parameters, reference, producer, usual, |_: &EncoderCache| true)?;
+    Ok(found.unwrap_or_else(|| builder.add(&Parameters::undeclared(usual), EncoderCache::new(usual, 0))))
 }
