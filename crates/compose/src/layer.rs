@@ -45,11 +45,8 @@ impl Layer {
             message,
         };
         let spec = serde_json::to_value(&config.spec).map_err(|e| broken(e.to_string()))?;
-        let mut layer = Self::from_spec(key.clone(), spec).map_err(broken)?;
-        let annotations = config.metadata.annotations.iter().flatten();
-        let internal = annotations.filter(|(name, _)| name.starts_with(INTERNAL_PREFIX));
-        layer.internal = internal.map(|(name, value)| (name.clone(), value.clone())).collect();
-        Ok(layer)
+        let layer = Self::from_spec(key.clone(), spec).map_err(broken)?;
+        Ok(Self { internal: internal_annotations(config), ..layer })
     }
 
     /// Prepares a ServingRuntime, or a ClusterServingRuntime, whose metadata has no namespace.
@@ -131,6 +128,13 @@ impl Layer {
     pub fn spec(&self) -> &Value {
         &self.spec
     }
+}
+
+/// The annotations of a config that are for the controller. A layer has them beside the spec.
+pub fn internal_annotations(config: &LLMInferenceServiceConfig) -> BTreeMap<String, String> {
+    let annotations = config.metadata.annotations.iter().flatten();
+    let internal = annotations.filter(|(name, _)| name.starts_with(INTERNAL_PREFIX));
+    internal.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// Provides configs and runtimes.
