@@ -397,6 +397,7 @@ impl Rules for HorizontalPodAutoscaler {
         old.spec != new.spec
             || old.metadata.labels != new.metadata.labels
             || old.metadata.annotations != new.metadata.annotations
+            || old.metadata.owner_references != new.metadata.owner_references
             || old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
             || says(old) != says(new)
     }

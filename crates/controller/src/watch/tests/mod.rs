@@ -247,6 +247,9 @@ async fn what_belongs_to_a_service_wakes_that_service() {
     let bounds = json!({"spec": {"maxReplicas": 9}});
     let autoscaler = scene.change::<HorizontalPodAutoscaler>("ns/scaled-kserve-hpa", bounds);
     assert_eq!(autoscaler.await, only(&["scaled"]));
+    let disowned = json!({"metadata": {"ownerReferences": null}});
+    let autoscaler = scene.change::<HorizontalPodAutoscaler>("ns/scaled-kserve-hpa", disowned);
+    assert_eq!(autoscaler.await, only(&["scaled"]));
 
     // The addresses of pods are in certificates. The rest of their status does not matter.
     let address = json!({"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]}});
