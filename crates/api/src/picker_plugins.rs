@@ -10,6 +10,8 @@ pub const PREFIX_SCORER: &str = "prefix-cache-scorer";
 pub const PRECISE_SCORER: &str = "precise-prefix-cache-scorer";
 /// Asks a tokenizer for the tokens of a prompt.
 pub const TOKEN_PRODUCER: &str = "token-producer";
+/// The plugins that need a tokenizer.
+pub const TOKENIZER_USERS: [&str; 2] = [TOKEN_PRODUCER, PRECISE_SCORER];
 /// Prefers endpoints that have loaded the adapter.
 pub const LORA_SCORER: &str = "lora-affinity-scorer";
 /// Asks a predictor of latencies.

@@ -8,6 +8,7 @@ use longboat_api::{
     v1alpha2::LLMInferenceServiceConfig,
 };
 use longboat_key::{Key, Name, Namespace};
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use crate::{codec, error::ComposeError, origin::Origin, schema};
@@ -21,7 +22,12 @@ pub struct Layer {
     spec: Value,
     /// The annotations of the config that are for the controller.
     internal: BTreeMap<String, String>,
+    /// If the layer is a runtime: its layers for services that have other pods than those of a single workload.
+    by_pods: Mutex<BTreeMap<Pods, Arc<Self>>>,
 }
+
+/// Whether a service has workers; and if it has separate prefill, whether that has workers.
+type Pods = (bool, Option<bool>);
 
 /// What a layer knows about its runtime.
 #[derive(Debug, Clone, Copy)]
@@ -45,11 +51,8 @@ impl Layer {
             message,
         };
         let spec = serde_json::to_value(&config.spec).map_err(|e| broken(e.to_string()))?;
-        let mut layer = Self::from_spec(key.clone(), spec).map_err(broken)?;
-        let annotations = config.metadata.annotations.iter().flatten();
-        let internal = annotations.filter(|(name, _)| name.starts_with(INTERNAL_PREFIX));
-        layer.internal = internal.map(|(name, value)| (name.clone(), value.clone())).collect();
-        Ok(layer)
+        let layer = Self::from_spec(key.clone(), spec).map_err(broken)?;
+        Ok(Self { internal: internal_annotations(config), ..layer })
     }
 
     /// Prepares a ServingRuntime, or a ClusterServingRuntime, whose metadata has no namespace.
@@ -73,35 +76,41 @@ impl Layer {
     pub(crate) fn from_spec(key: Key, spec: Value) -> Result<Self, String> {
         let mut spec = codec::normalise(schema::TYPES.spec, spec)?;
         fill_containers(&mut spec);
-        Ok(Self { key, runtime: None, spec, internal: BTreeMap::new() })
+        Ok(Self { key, runtime: None, spec, internal: BTreeMap::new(), by_pods: Mutex::default() })
     }
 
-    /// The layer of a runtime for a service with these fields: what the runtime says about its pod applies to all of them.
+    /// The layer of a runtime for a service with these fields: what the runtime says about its pod applies to all of them. For the
+    /// same pods it is the same layer, because caches identify layers by their addresses.
     pub(crate) fn for_pods_of(self: Arc<Self>, service: &Value) -> Arc<Self> {
-        let workers = |workload: &Value| workload.get("worker").is_some_and(|worker| !worker.is_null());
+        let has_worker = |workload: &Value| workload.get("worker").is_some_and(|worker| !worker.is_null());
         let prefill = service.get("prefill").filter(|prefill| !prefill.is_null());
-        let Some(pod) = self.spec.get("template").cloned() else { return self };
-        if prefill.is_none() && !workers(service) {
+        let pods = (has_worker(service), prefill.map(has_worker));
+        if pods == (false, None) {
             return self;
         }
+        self.by_pods.lock().entry(pods).or_insert_with(|| Arc::new(self.copied_to(pods))).clone()
+    }
+
+    fn copied_to(&self, (has_worker, prefill): Pods) -> Self {
         let mut spec = self.spec.clone();
-        if workers(service) {
+        let pod = &self.spec["template"];
+        if has_worker {
             spec["worker"] = pod.clone();
         }
-        if let Some(prefill) = prefill {
+        if let Some(has_worker) = prefill {
             let mut half = Map::from_iter([("template".to_owned(), pod.clone())]);
             half.extend(
                 ["labels", "annotations"]
                     .into_iter()
                     .filter_map(|field| Some((field.to_owned(), self.spec.get(field)?.clone()))),
             );
-            if workers(prefill) {
-                half.insert("worker".to_owned(), pod);
+            if has_worker {
+                half.insert("worker".to_owned(), pod.clone());
             }
             spec["prefill"] = half.into();
         }
-        let (key, runtime, internal) = (self.key.clone(), self.runtime, self.internal.clone());
-        Arc::new(Self { key, runtime, spec, internal })
+        let (key, internal) = (self.key.clone(), self.internal.clone());
+        Self { key, runtime: self.runtime, spec, internal, by_pods: Mutex::default() }
     }
 
     /// The name of the config or runtime.
@@ -131,6 +140,13 @@ impl Layer {
     pub fn spec(&self) -> &Value {
         &self.spec
     }
+}
+
+/// The annotations of a config that are for the controller. A layer has them beside the spec.
+pub fn internal_annotations(config: &LLMInferenceServiceConfig) -> BTreeMap<String, String> {
+    let annotations = config.metadata.annotations.iter().flatten();
+    let internal = annotations.filter(|(name, _)| name.starts_with(INTERNAL_PREFIX));
+    internal.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// Provides configs and runtimes.

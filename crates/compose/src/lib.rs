@@ -44,7 +44,7 @@ pub use effective::Effective;
 pub use error::{ComposeError, RefusedField, Retry};
 pub use inputs::Inputs;
 pub use kv_cache::{SmallSharedMemory, small_shared_memory};
-pub use layer::{ConfigMapSource, ConfigSet, ConfigSource, Layer, texts_of};
+pub use layer::{ConfigMapSource, ConfigSet, ConfigSource, Layer, internal_annotations, texts_of};
 pub use lora::{Adapter, AdapterSource, adapters};
 pub use origin::Origin;
 pub use pin::PresetNames;

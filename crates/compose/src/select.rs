@@ -5,14 +5,14 @@ use longboat_api::{
     names::MAIN_CONTAINER,
     names::preset,
     picker_config::{self, config_flag, config_text},
-    picker_plugins::{LATENCY_PRODUCER, PRECISE_SCORER, TOKEN_PRODUCER},
+    picker_plugins::{LATENCY_PRODUCER, TOKENIZER_USERS},
 };
 use serde_json::Value;
 
-use crate::version::{self, Version};
-
-/// Scheduler plugins that need a tokenizer.
-const TOKENIZER_PLUGINS: [&str; 2] = [TOKEN_PRODUCER, PRECISE_SCORER];
+use crate::{
+    lora,
+    version::{self, Version},
+};
 
 /// The first version of the picker that gets its configuration from a preset.
 const CONFIGURED_BY_PRESET: Version = Version::new(0, 11, 0);
@@ -52,7 +52,7 @@ pub(crate) fn presets(spec: &Value, engine: &Engine, pins_predictor: bool) -> Ve
         if !external_pool() {
             chosen.push(preset::SCHEDULER);
         }
-        if scheduler.get("tokenizer").is_some() || has_plugin(&TOKENIZER_PLUGINS) {
+        if scheduler.get("tokenizer").is_some() || has_plugin(&TOKENIZER_USERS) {
             chosen.push(preset::TOKENIZER);
         }
         if pins_predictor && has_plugin(&[LATENCY_PRODUCER]) {
@@ -75,8 +75,7 @@ pub(crate) fn presets(spec: &Value, engine: &Engine, pins_predictor: bool) -> Ve
         chosen.extend(workload(spec, &presets.decode));
     } else {
         chosen.extend(workload(spec, &presets.whole));
-        let adapters = spec.pointer("/model/lora/adapters").and_then(Value::as_array);
-        if adapters.is_some_and(|adapters| !adapters.is_empty()) {
+        if lora::has_adapters(spec) {
             chosen.extend(presets.adapters);
         }
     }

@@ -9,11 +9,11 @@ use std::{
 
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::runtime::watcher::{self, Event};
+use kube::runtime::watcher::Event;
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 use longboat_key::Namespace;
 use longboat_plan::{Kind, kinds, types};
-use longboat_watch::{ReceivedObject, Selection, has_code, text_of, text_of_watch};
+use longboat_watch::{ReceivedObject, Selection, has_code, text_of, text_of_watch, watch_has_code};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -112,7 +112,7 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
             }
             Err(error) => {
                 tracing::debug!(error = %text_of_watch(&error), "The watch of CRDs is interrupted.");
-                if follower.startup.is_some() && is_forbidden(&error) {
+                if follower.startup.is_some() && watch_has_code(&error, 403) {
                     // Without the right to list CRDs, the controller watches every kind, and the response shows whether the
                     // kind is served.
                     for &optional in &kinds {
@@ -176,10 +176,6 @@ fn of_crd(kinds: &[OptionalKind], crd: &ReceivedObject) -> Option<OptionalKind> 
         .iter()
         .copied()
         .find(|optional| matches!(optional.served, Availability::ByCrd(crd, _) if crd == name))
-}
-
-fn is_forbidden(error: &watcher::Error) -> bool {
-    matches!(error, watcher::Error::InitialListFailed(error) if has_code(error, 403))
 }
 
 struct Follower {

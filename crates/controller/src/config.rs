@@ -86,6 +86,7 @@ async fn publish(
     if config.status.as_ref() == Some(&status) {
         return Ok(());
     }
-    status::write::<LLMInferenceServiceConfig>(context, key, &status, |_| {}).await?;
+    let uid = Uid::of(&config.metadata);
+    status::write::<LLMInferenceServiceConfig>(context, key, uid, &status, |_| {}).await?;
     Ok(())
 }

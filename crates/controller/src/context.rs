@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use kube::Client;
 use longboat_api::names;
 use longboat_compose::{
-    ComposeError, Composer, Effective, Layer, Platform, PresetNames, platform::PlatformError,
+    ComposeError, Composer, Effective, Layer, Platform, PresetNames, platform::PlatformError, texts_of,
 };
 use longboat_key::{Key, Name};
 use longboat_plan::{Capabilities, Kind, ObjectKey};
@@ -118,10 +118,7 @@ impl Context {
         let key = Key::new(namespace, Name(names::PLATFORM_CONFIG_MAP));
         let parsed = match self.caches.config_maps.get(&key) {
             None => Err(PlatformError::Missing { name: names::PLATFORM_CONFIG_MAP }),
-            Some(found) => {
-                let none = std::collections::BTreeMap::new();
-                Platform::parse(found.data.as_ref().unwrap_or(&none), namespace).map(Arc::new)
-            }
+            Some(found) => Platform::parse(texts_of(&found), namespace).map(Arc::new),
         };
         let mut platform = self.platform.write();
         let changed = *platform != parsed;

@@ -180,7 +180,7 @@ async fn write(client: &Client, note: &EventRequest, counts: &mut HashMap<String
         sleep(pause).await;
         pause = (pause * 2).min(PAUSES[1]);
     }
-    // The event may have expired meanwhile, so the next one starts a new count.
+    // The last attempt may have written it, so the next event asks the API server for the count.
     counts.remove(&place);
 }
 
@@ -194,7 +194,11 @@ async fn try_write(
     again: bool,
 ) -> Result<i32, kube::Error> {
     if let Some(count) = count {
-        return count_on(api, name, count).await;
+        match count_on(api, name, count).await {
+            // It has expired: API servers delete events after an hour by default.
+            Err(error) if has_code(&error, 404) => {}
+            counted => return counted,
+        }
     }
     match create(api, &event_of(note, name)).await {
         Ok(()) => Ok(1),
@@ -272,4 +276,40 @@ fn name_of(note: &EventRequest) -> String {
 fn now() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_second(now.as_second()).unwrap_or(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::api::DeleteParams;
+    use longboat_key::{Name, Namespace};
+    use longboat_testkit::TestCluster;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_event_that_has_expired_is_written_again() {
+        let world = TestCluster::empty().await;
+        world.namespace("ns").await;
+        let note = EventRequest {
+            subject: Subject {
+                key: Key::new(Namespace("ns"), Name("llm")),
+                uid: Uid("1").to_shared(),
+                kind: "LLMInferenceService",
+                source: "test",
+            },
+            type_: "Warning",
+            reason: "NotReady",
+            message: "not ready".to_owned(),
+            once: false,
+        };
+        let api: Api<Event> = Api::namespaced(world.client(), "ns");
+        let mut counts = HashMap::new();
+        for expected in [1, 2] {
+            write(&world.client(), &note, &mut counts).await;
+            assert_eq!(api.get(&name_of(&note)).await.unwrap().count, Some(expected));
+        }
+        api.delete(&name_of(&note), &DeleteParams::default()).await.unwrap();
+        write(&world.client(), &note, &mut counts).await;
+        assert_eq!(api.get(&name_of(&note)).await.unwrap().count, Some(1));
+    }
 }

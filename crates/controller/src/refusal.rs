@@ -23,6 +23,7 @@ pub(crate) async fn find(
 ) -> Option<Problem> {
     for refusal in refusals(planned, seen).iter().filter(|refusal| !refusal.of_operator) {
         let Some(answer) = ask(context, seen, &planned.children, refusal).await else { continue };
+        // A copy records no lookups: plans that only search for the cause must not wake the service later.
         let origins = refusal.origins(service, spec, planned, &seen.clone());
         let fields: BTreeSet<String> = origins.into_iter().flatten().collect();
         let fields = Vec::from_iter(fields).join(", ");

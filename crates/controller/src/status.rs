@@ -6,7 +6,7 @@ use longboat_api::{
     reasons::event,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceStatus},
 };
-use longboat_key::Key;
+use longboat_key::{Key, Uid};
 use longboat_watch::{has_code, text_of};
 use serde::Serialize;
 use serde_json::json;
@@ -28,21 +28,27 @@ pub(crate) async fn publish(
         let message = format!("Failed to update status for LLMInferenceService {name}: {}", text_of(error));
         context.events.warning(subject, event::UPDATE_FAILED, message);
     };
-    if write::<LLMInferenceService>(context, &subject.key, &status, failed).await? {
+    if write::<LLMInferenceService>(context, &subject.key, subject.uid.as_deref(), &status, failed).await? {
         record_readiness(context, subject, service.status.as_ref(), &status);
     }
     Ok(())
 }
 
-/// Writes the status of an object, and calls `failed` if the server refuses it. Returns whether the object still exists.
+/// Writes the status of the object with this uid, and calls `failed` if the server refuses it. Returns whether an object of that
+/// name still exists.
 pub(crate) async fn write<K: WatchedKind>(
     context: &Context,
     key: &Key,
+    uid: Uid<&str>,
     status: &impl Serialize,
     failed: impl FnOnce(&kube::Error),
 ) -> Result<bool, ReconcileError> {
-    // The patch has only the status. The spec is not sent, so other writers do not conflict.
-    let patch = json!([{"op": "add", "path": "/status", "value": status}]);
+    // The patch has only the status. The spec is not sent, so other writers do not conflict. An object of the same name that was
+    // created meanwhile must not be called ready because its predecessor was.
+    let patch = json!([
+        {"op": "test", "path": "/metadata/uid", "value": uid.as_str()},
+        {"op": "add", "path": "/status", "value": status},
+    ]);
     let patch: json_patch::Patch = serde_json::from_value(patch).map_err(|error| {
         ReconcileError::Unfinished(format!("the status cannot be written as a patch: {error}"))
     })?;
@@ -83,5 +89,39 @@ fn record_readiness(
         context.events.warning(subject, event::NOT_READY, message);
     } else if !was && is.is_true() {
         context.events.normal(subject, event::READY, format!("LLMInferenceService [{name}] is Ready"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::Api;
+    use longboat_api::v1alpha2::{LLMInferenceServiceConfig, LLMInferenceServiceConfigStatus};
+    use longboat_key::{Name, Namespace};
+    use longboat_testkit::TestCluster;
+
+    use super::*;
+    use crate::{args::Args, events, metrics::Metrics};
+
+    #[tokio::test]
+    async fn a_status_is_not_written_to_another_object_of_the_same_name() {
+        let world = TestCluster::empty().await;
+        world.install_platform().await;
+        world.namespace("ns").await;
+        let config = json!({
+            "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceServiceConfig",
+            "metadata": {"name": "base", "namespace": "ns"}, "spec": {"replicas": 1},
+        });
+        world.apply(config).await;
+        let (sink, _) = events::channel();
+        let context = Context::new(world.client(), Args::default(), sink, Metrics::new());
+        let key = Key::new(Namespace("ns"), Name("base"));
+        let status = LLMInferenceServiceConfigStatus { observed_generation: 7, ..Default::default() };
+        let write = |uid| write::<LLMInferenceServiceConfig>(&context, &key, uid, &status, |_| {});
+        let api: Api<LLMInferenceServiceConfig> = Api::namespaced(world.client(), "ns");
+        write(Uid("deleted")).await.unwrap_err();
+        let uid = Uid::of(&api.get("base").await.unwrap().metadata).to_shared();
+        assert_eq!(api.get("base").await.unwrap().status, None);
+        write(uid.as_deref()).await.unwrap();
+        assert_eq!(api.get("base").await.unwrap().status, Some(status));
     }
 }

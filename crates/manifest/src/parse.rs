@@ -121,9 +121,8 @@ fn check(document: &Document) -> Result<(), ManifestError> {
 
 /// Whether a document is what a picker reads from its own file.
 fn is_picker_config(document: &Document) -> bool {
-    let group = document.api_version().split('/').next();
     document.kind() == "EndpointPickerConfig"
-        && group.is_some_and(|group| ["llm-d.ai", "inference.networking.x-k8s.io"].contains(&group))
+        && ["llm-d.ai", "inference.networking.x-k8s.io"].contains(&document.group())
 }
 
 /// Checks that a name or namespace is a string. YAML parses some words as other types, for which kubectl refuses the object.

@@ -47,7 +47,7 @@ pub fn read_all(inputs: &[PathBuf]) -> ParseOutput {
             let folder = input.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
             add(problem(ManifestError::Malformed {
                 source_name: input.display().to_string(),
-                position: Position { line: 1, column: 1 },
+                position: Position::START,
                 message: format!("this is a kustomization: {}", build_hint(folder)),
             }));
         } else {

@@ -7,7 +7,8 @@ pub(crate) fn config_pair(args: &[String]) -> Option<[String; 2]> {
     args.windows(2).find(|pair| is_config_flag(&pair[0])).map(|pair| [pair[0].clone(), pair[1].clone()])
 }
 
-/// Splits each configuration flag with `=` into two arguments, the form that the other functions here expect.
+/// Splits the first configuration flag with `=` into two arguments, the form that [`config_pair`] and [`config_text_position`]
+/// expect.
 pub(crate) fn split_config(args: &mut Vec<String>) {
     let split = |arg: &String| {
         let (flag, value) = arg.split_once('=')?;

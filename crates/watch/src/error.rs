@@ -7,6 +7,14 @@ pub fn has_code(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
 }
 
+/// Whether the API server responded with that code to the list or the request that begins a watch.
+pub fn watch_has_code(error: &watcher::Error, code: u16) -> bool {
+    matches!(
+        error,
+        watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) if has_code(error, code)
+    )
+}
+
 /// The message of the API server, or why it could not be reached.
 pub fn text_of(error: &kube::Error) -> String {
     match error {

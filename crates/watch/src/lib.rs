@@ -29,7 +29,7 @@ use kube::{
 
 pub use connect::{client, with_read_timeout};
 pub use decode::Decode;
-pub use error::{has_code, text_of, text_of_watch};
+pub use error::{has_code, text_of, text_of_watch, watch_has_code};
 pub use named::named;
 pub use received::{ReceivedObject, without_managed_fields};
 pub use selection::Selection;

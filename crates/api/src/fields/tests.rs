@@ -143,6 +143,7 @@ fn fields_that_do_nothing_beside_the_others_are_named() {
                 "spec.kvCacheOffloading.evictionPolicy",
             ],
         ),
+        (json!({"model": model, "kvCacheOffloading": {"cpu": "0Gi"}}), vec!["spec.kvCacheOffloading.cpu"]),
         (
             json!({"model": model, "template": {
                 "containers": [{"name": "main", "args": ["--kv-transfer-config={}"]}],

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use longboat_download::address::Scheme;
+use longboat_quantity::Quantity;
 
 use super::row::{Row, Site};
 use crate::engine::Engine;
@@ -103,7 +104,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::with_effect("kvCacheOffloading.cpu", "--kv-transfer-config of the model server").with_warning(
         |site| {
             let offloading = kv_cache(site)?;
-            if offloading.cpu.0.0.trim_start_matches('0').is_empty() {
+            if Quantity::parse(&offloading.cpu.0.0).is_none_or(|cpu| cpu.nano() == 0) {
                 return site.note("kvCacheOffloading.cpu", "is 0: no memory is given to offloading");
             }
             site.note("kvCacheOffloading.cpu", no_connector(site)?)

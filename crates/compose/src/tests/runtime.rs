@@ -3,7 +3,10 @@
 use std::{
     fs,
     process::Command,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use longboat_api::{
@@ -93,6 +96,14 @@ fn the_runtime_is_the_lowest_layer_below_the_preset_of_its_engine() {
     let own = json!({"containers": [{"name": "main", "image": "mine:1"}]});
     let over = composed(&shipped(), &json!({"runtime": "kserve-llm-sglang", "template": own})).unwrap();
     assert_eq!(image(&over), "mine:1");
+}
+
+/// Caches identify layers by their addresses, and warnings are computed again when layers change.
+#[test]
+fn a_service_with_separate_prefill_has_the_same_layers_each_time() {
+    let (configs, spec) = (shipped(), json!({"runtime": "kserve-llm-sglang", "prefill": {}}));
+    let [one, other] = [(); 2].map(|()| composed(&configs, &spec).unwrap());
+    assert!(one.layers().iter().zip(other.layers()).all(|(one, other)| Arc::ptr_eq(one, other)));
 }
 
 #[test]

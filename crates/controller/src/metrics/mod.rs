@@ -109,6 +109,14 @@ pub(crate) struct Phases<'a> {
     since: Instant,
 }
 
+/// A running request to a webhook. API servers give up on a request by closing its connection, and then it ends without an answer.
+#[derive(Debug)]
+pub(crate) struct WebhookRequest<'a> {
+    metrics: &'a Metrics,
+    began: Instant,
+    label: WebhookLabel,
+}
+
 // === impl Worker ===
 
 impl Worker {
@@ -210,15 +218,11 @@ impl Metrics {
         Phases { metrics: self, since: Instant::now() }
     }
 
-    /// Records that a request to a webhook begins. Call the returned function with the status code of its answer.
-    pub(crate) fn webhook(&self, path: String) -> impl FnOnce(u16) + use<> {
-        let (began, this, label) = (Instant::now(), self.clone(), WebhookLabel { webhook: path });
-        this.webhook_open.get_or_create(&label).inc();
-        move |code| {
-            this.webhook_open.get_or_create(&label).dec();
-            this.webhook_times.get_or_create(&label).observe(began.elapsed().as_secs_f64());
-            this.webhook_requests.get_or_create(&WebhookCodeLabels { webhook: label.webhook, code }).inc();
-        }
+    /// Records that a request to a webhook begins.
+    pub(crate) fn webhook(&self, path: String) -> WebhookRequest<'_> {
+        let label = WebhookLabel { webhook: path };
+        self.webhook_open.get_or_create(&label).inc();
+        WebhookRequest { metrics: self, began: Instant::now(), label }
     }
 
     /// Records a request to the API server and its status code, or that it had no answer.
@@ -246,5 +250,38 @@ impl Phases<'_> {
         let took: Duration = now - self.since;
         self.since = now;
         self.metrics.phases.get_or_create(&PhaseLabel { phase: phase.name() }).observe(took.as_secs_f64());
+    }
+}
+
+// === impl WebhookRequest ===
+
+impl WebhookRequest<'_> {
+    /// Records the answer.
+    pub(crate) fn answered(&self, code: u16) {
+        let (metrics, webhook) = (self.metrics, self.label.webhook.clone());
+        metrics.webhook_times.get_or_create(&self.label).observe(self.began.elapsed().as_secs_f64());
+        metrics.webhook_requests.get_or_create(&WebhookCodeLabels { webhook, code }).inc();
+    }
+}
+
+impl Drop for WebhookRequest<'_> {
+    fn drop(&mut self) {
+        self.metrics.webhook_open.get_or_create(&self.label).dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_to_a_webhook_that_is_given_up_runs_no_longer() {
+        let metrics = Metrics::new();
+        let label = WebhookLabel { webhook: "/validate".to_owned() };
+        let open = || metrics.webhook_open.get_or_create(&label).get();
+        let request = metrics.webhook("/validate".to_owned());
+        assert_eq!(open(), 1);
+        drop(request);
+        assert_eq!(open(), 0);
     }
 }

@@ -5,7 +5,8 @@ use std::{error::Error, sync::Arc, time::Duration};
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use longboat_plan::proof::{
-    Answer, Counters, PodMetrics, Probe, ProbeError, ProbeObservation, Role, is_conclusive, max_model_len,
+    Answer, Counters, MAX_METRICS_BYTES, MAX_RESPONSE_BYTES, PodMetrics, Probe, ProbeError, ProbeObservation,
+    Role, is_conclusive, max_model_len,
 };
 use reqwest::{Client, header};
 use rustls::ClientConfig;
@@ -19,10 +20,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time limit for a page of a pod: its metrics, its models.
 const METRICS_TIMEOUT: Duration = Duration::from_secs(3);
-/// The most bytes of a response that are read.
-const MAX_RESPONSE_BYTES: usize = 256 << 10;
-/// The most bytes of a metrics page that are read.
-const MAX_METRICS_BYTES: usize = 4 << 20;
 /// The most bytes of a list of models that are read.
 const MAX_MODELS_BYTES: usize = 256 << 10;
 /// The context that every engine has, in tokens: for engines that do not report theirs, and refuse a longer prompt.

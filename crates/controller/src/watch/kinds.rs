@@ -8,7 +8,7 @@ use longboat_api::{
     labels, names, v1alpha2,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
 };
-use longboat_compose::{ComposeError, Layer};
+use longboat_compose::{ComposeError, Layer, internal_annotations};
 use longboat_key::{Key, Name, Namespace};
 use longboat_plan::{
     Capabilities, Kind, ObjectKey, Peer, kinds,
@@ -294,7 +294,7 @@ impl Rules for LLMInferenceServiceConfig {
 
     fn matters(old: &Self, new: &Self) -> bool {
         // Nothing depends on the status of a config.
-        old.spec != new.spec
+        layers_differ(Some(old), Some(new))
             || old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
             || old.metadata.finalizers != new.metadata.finalizers
     }
@@ -305,12 +305,18 @@ impl Rules for LLMInferenceServiceConfig {
 
     fn effects(change: &Change<'_, Self>) -> Vec<Effect> {
         let mut effects = Vec::new();
-        if change.old.as_ref().map(|old| &old.spec) != change.new.map(|new| &new.spec) {
+        if layers_differ(change.old.as_deref(), change.new) {
             effects.push(Effect::SetLayer(Kind::Config, change.new.map(Layer::new)));
         }
         effects.push(Effect::ReconcileConfig);
         effects
     }
+}
+
+/// Whether what [`Layer::new`] reads of a config differs.
+fn layers_differ(old: Option<&LLMInferenceServiceConfig>, new: Option<&LLMInferenceServiceConfig>) -> bool {
+    old.map(|config| &config.spec) != new.map(|config| &config.spec)
+        || old.map(internal_annotations) != new.map(internal_annotations)
 }
 
 impl Rules for ConfigMap {
@@ -391,6 +397,7 @@ impl Rules for HorizontalPodAutoscaler {
         old.spec != new.spec
             || old.metadata.labels != new.metadata.labels
             || old.metadata.annotations != new.metadata.annotations
+            || old.metadata.owner_references != new.metadata.owner_references
             || old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
             || says(old) != says(new)
     }

@@ -7,13 +7,10 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use futures::StreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{
-    api::ListParams,
-    runtime::watcher::{self, Event},
-};
+use kube::{api::ListParams, runtime::watcher::Event};
 use longboat_api::labels;
 use longboat_key::{Key, Namespace};
-use longboat_watch::{ReceivedObject, Selection, has_code, text_of_watch};
+use longboat_watch::{ReceivedObject, Selection, text_of_watch, watch_has_code};
 use tokio_util::sync::CancellationToken;
 
 use self::kinds::WatchedKind;
@@ -122,7 +119,7 @@ async fn follow(
             }
             Ok(Event::Delete(object)) => (sink.remove)(&context, &object.metadata),
             Err(error) => {
-                if state.is_none() && is_forbidden(&error) {
+                if state.is_none() && watch_has_code(&error, 403) {
                     tracing::warn!(
                         kind = (sink.kind)(), namespace = namespace.as_deref(), error = %text_of_watch(&error),
                         "No right to list and watch objects of this kind; they are treated as absent."
@@ -130,29 +127,12 @@ async fn follow(
                 } else {
                     tracing::debug!(kind = (sink.kind)(), error = %text_of_watch(&error), "The watch is interrupted.");
                 }
-                if state.is_none() && is_unavailable(&error) {
+                if state.is_none() && [403, 404].iter().any(|code| watch_has_code(&error, *code)) {
                     state = Some(FirstList::Unavailable);
                     first(FirstList::Unavailable);
                 }
             }
         }
-    }
-}
-
-fn is_unavailable(error: &watcher::Error) -> bool {
-    is_forbidden(error) || refused_with(error, 404)
-}
-
-fn is_forbidden(error: &watcher::Error) -> bool {
-    refused_with(error, 403)
-}
-
-fn refused_with(error: &watcher::Error, code: u16) -> bool {
-    match error {
-        watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
-            has_code(error, code)
-        }
-        _ => false,
     }
 }
 

@@ -87,7 +87,7 @@ impl WebhookHandler {
         let answer = self.reply(endpoint, request, version).instrument(span.clone()).await;
         spans::answered(&span, Some(answer.status().as_u16()));
         if let Some(measured) = measured {
-            measured(answer.status().as_u16());
+            measured.answered(answer.status().as_u16());
         }
         answer
     }

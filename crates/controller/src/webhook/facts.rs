@@ -10,16 +10,12 @@ use kube::{
 };
 use longboat_admission::{Action, Facts, Hook, LocalModels, ModelCache, Subject};
 use longboat_api::{foreign::localmodelcache::LocalModelCacheSpec, names, v1alpha2::GROUP};
-use longboat_compose::{Platform, platform::PlatformError};
+use longboat_compose::{Platform, platform::PlatformError, texts_of};
 use longboat_key::Namespace;
-use longboat_watch::has_code;
 use serde::Deserialize;
 
 use super::read_retry::{ReadError, with_retries};
-use crate::{args::Args, context::Context};
-
-/// Most LocalModelCaches that are read. There is one per model, not one per service.
-const LIMIT: u32 = 1000;
+use crate::{args::Args, context::Context, reader};
 
 /// The source of these facts: the controller's caches, or a read of the API server.
 #[derive(Clone)]
@@ -110,8 +106,7 @@ impl LiveFacts {
         let Some(found) = api.get_opt(names::PLATFORM_CONFIG_MAP).await? else {
             return Ok(Err(PlatformError::Missing { name: names::PLATFORM_CONFIG_MAP }));
         };
-        let none = BTreeMap::new();
-        Ok(Platform::parse(found.data.as_ref().unwrap_or(&none), namespace))
+        Ok(Platform::parse(texts_of(&found), namespace))
     }
 
     /// The model caches of `namespace` and of the cluster, and the nodes that they are on.
@@ -151,11 +146,7 @@ async fn list(
         Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };
-    match api.list(&ListParams::default().limit(LIMIT)).await {
-        Ok(found) => Ok(Some(found.items)),
-        Err(error) if has_code(&error, 404) => Ok(None),
-        Err(error) => Err(error),
-    }
+    reader::list(&api, &ListParams::default()).await
 }
 
 fn model_cache(object: DynamicObject) -> ModelCache {
@@ -192,4 +183,27 @@ fn namespace_of(body: &[u8]) -> Option<Namespace> {
         .request
         .namespace
         .map(|namespace| Namespace(namespace.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn caches_on_later_pages_of_a_list_are_read_too() {
+        let pages = tower::service_fn(|request: Request<Body>| async move {
+            let is_first = !request.uri().query().unwrap_or_default().contains("continue=");
+            let (name, next) = if is_first { ("first", "more") } else { ("second", "") };
+            let items = json!([{"metadata": {"name": name}, "spec": {"sourceModelUri": "hf://a/b"}}]);
+            let list = json!({"metadata": {"continue": next}, "items": items});
+            Ok::<_, std::io::Error>(Response::new(Body::from(list.to_string().into_bytes())))
+        });
+        let facts = LiveFacts::new(Client::new(pages, "ns"), Args::default());
+        let caches = facts.local_models(None).await.unwrap().caches.unwrap();
+        assert_eq!(caches.iter().map(|cache| cache.name.as_str()).collect::<Vec<_>>(), ["first", "second"]);
+    }
 }

@@ -54,7 +54,8 @@ async fn a_status_has_what_changed_while_children_were_written() {
         tap.log().into_iter().filter(|asked| asked.method == "PATCH" && asked.uri.contains("/status"));
     let of_service = statuses.filter(|asked| asked.uri.contains("/llminferenceservices/"));
     let told: Vec<Value> = of_service
-        .map(|asked| serde_json::from_slice::<Value>(&asked.body).unwrap()[0]["value"]["workloads"].clone())
+        // The first operation tests the uid.
+        .map(|asked| serde_json::from_slice::<Value>(&asked.body).unwrap()[1]["value"]["workloads"].clone())
         .filter(|workloads| !workloads.is_null())
         .collect();
     assert_eq!(told[0]["primary"]["readyReplicas"], 1, "{told:#?}");

@@ -13,10 +13,8 @@ use crate::{facts::Facts, finding::Cause};
 pub(crate) fn cause(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     let namespace = Namespace::of(&service.metadata);
     let own = Name::of(&service.metadata);
-    let scheduler = service.spec.router.as_ref()?.scheduler.as_ref()?;
-    let referenced =
-        scheduler.pool.as_ref().and_then(|pool| pool.ref_.as_ref()).map(|found| found.name.clone());
-    let name = referenced.clone().unwrap_or_else(|| names::pool(own));
+    let scheduler = service.spec.scheduler()?;
+    let name = scheduler.external_pool().map_or_else(|| names::pool(own), str::to_owned);
     let capabilities = facts.snapshot.capabilities;
     if !capabilities.inference_pool && !capabilities.inference_pool_x {
         let fix = "install the Gateway API inference extension, or remove spec.router.scheduler";
@@ -26,7 +24,7 @@ pub(crate) fn cause(facts: &Facts, service: &LLMInferenceService) -> Option<Caus
     let old = facts.snapshot.inference_pools_x.get(namespace, Name(&name));
     let step = format!("InferencePool {namespace}/{name}");
     if pool.is_none() && old.is_none() {
-        let fix = if referenced.is_some() {
+        let fix = if scheduler.external_pool().is_some() {
             "create the InferencePool, or name another one in spec.router.scheduler.pool.ref".to_owned()
         } else {
             workloads::describe(service)
@@ -59,7 +57,7 @@ pub(crate) fn cause(facts: &Facts, service: &LLMInferenceService) -> Option<Caus
         );
         return Some(Cause::new("PoolRefused", reason_and_message(found), fix).through(step));
     }
-    if service.spec.router.as_ref().is_some_and(|router| router.route.is_none()) {
+    if service.spec.route().is_none() {
         let fix = "set `spec.router.route: {}`";
         let cause = "no route sends requests to the pool, so no Gateway accepts it";
         return Some(Cause::new("PoolWithoutRoute", cause, fix).through(step));

@@ -14,8 +14,8 @@ use crate::{facts::Facts, finding::Cause};
 
 /// The names of the routes of a service: its own, or else the managed one.
 pub(crate) fn of_service(service: &LLMInferenceService) -> Vec<String> {
-    let route = service.spec.router.iter().filter_map(|router| router.route.as_ref());
-    let named: Vec<String> = route.flat_map(RouteSpec::refs).map(|found| found.name.clone()).collect();
+    let refs = service.spec.route().into_iter().flat_map(RouteSpec::refs);
+    let named: Vec<String> = refs.map(|found| found.name.clone()).collect();
     if named.is_empty() { vec![names::route(Name::of(&service.metadata))] } else { named }
 }
 

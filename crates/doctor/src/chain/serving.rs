@@ -95,8 +95,7 @@ fn endpoints(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
 
 fn address(service: &LLMInferenceService) -> Option<Cause> {
     let status = service.status.as_ref()?;
-    let routed = service.spec.router.as_ref().is_some_and(|router| router.route.is_some());
-    (routed && status.url.is_none()).then(|| {
+    (service.spec.route().is_some() && status.url.is_none()).then(|| {
         let fix = "run `kubectl get gateway -A` to see the address of the Gateway, and check the Gateway's \
              Service";
         Cause::new("NoAddress", "the route is accepted, but its Gateway has no address", fix)

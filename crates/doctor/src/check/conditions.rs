@@ -91,10 +91,8 @@ fn gateway_api_missing(facts: &Facts) -> Option<Cause> {
 
 fn gateway(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Option<Cause> {
     let namespace = Namespace::of(&service.metadata);
-    let router = service.spec.router.iter();
-    let mut refs = router.filter_map(|router| router.gateway.as_ref()).flat_map(|gateway| &gateway.refs);
     let trouble = || {
-        refs.find_map(|found| {
+        service.spec.gateway_refs().iter().find_map(|found| {
             let home = Some(found.namespace.as_str()).filter(|home| !home.is_empty());
             gateways::cause(facts, home.map_or(namespace, Namespace), Name(&found.name))
         })
@@ -118,12 +116,14 @@ fn route(facts: &Facts, service: &LLMInferenceService, condition: &Condition) ->
 
 /// Returns a cause if the managed route needs the default Gateway and that is missing.
 fn missing_gateway(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
-    let router = service.spec.router.as_ref()?;
-    let managed = router.route.as_ref().is_some_and(|route| route.http.is_none());
-    let own = router.gateway.as_ref().is_some_and(|gateway| !gateway.refs.is_empty());
+    let route = service.spec.route()?;
+    let inline = route.http.as_ref().and_then(|http| http.spec.as_ref());
+    let own = !route.refs().is_empty()
+        || !service.spec.gateway_refs().is_empty()
+        || inline.is_some_and(|spec| !spec.parent_refs.is_empty());
     let ingress = &facts.snapshot.platform.ingress;
     let (namespace, name) = (ingress.gateway.namespace.as_deref(), ingress.gateway.name.as_deref());
-    let needed = managed && !own && facts.snapshot.gateways.get(namespace, name).is_none();
+    let needed = !own && facts.snapshot.gateways.get(namespace, name).is_none();
     needed.then(|| gateways::cause(facts, namespace, name)).flatten()
 }
 

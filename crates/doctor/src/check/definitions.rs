@@ -66,7 +66,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
             let served: Vec<&str> = versions(definition).collect();
             let cause =
                 format!("the API server serves only {}, but Longboat needs {version}", served.join(", "));
-            let fix = "install a release of this API that serves {version}".to_owned();
+            let fix = format!("install a release of this API that serves {version}");
             let object = format!("CustomResourceDefinition {name}");
             findings.push(Cause::new("VersionMissing", cause, fix).warning_about(object));
         }

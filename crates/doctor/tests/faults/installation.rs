@@ -34,7 +34,7 @@ fn definitions_that_are_missing_or_of_another_version_are_told() {
         "VersionMissing",
         &format!("CustomResourceDefinition {pools}"),
         "only v1alpha2",
-        "release",
+        "a release of this API that serves v1",
     );
     assert_eq!(finding.severity, Severity::Warning);
 }

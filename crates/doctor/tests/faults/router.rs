@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_doctor::{Facts, Finding, Severity};
 use longboat_key::{Key, Name, Namespace};
 use serde_json::{Value, json};
@@ -34,6 +35,27 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
         facts.snapshot.gateways.remove(Namespace("kserve"), Name("gw"));
     });
     only(&of_service(found), "GatewayMissing", LLM, "no Gateway kserve/gw", "kserveIngressGateway");
+    // A route with host names of its own needs that Gateway, too, and does not exist before it.
+    let found = with(|facts| {
+        routed(facts);
+        let mut service = LLMInferenceService::clone(&facts.services[0]);
+        service.spec.router =
+            Some(object(json!({"route": {"http": {"spec": {"hostnames": ["a.example"]}}}})));
+        facts.services = vec![Arc::new(service)];
+        facts.snapshot.http_routes.remove(Namespace("ns"), Name("llm-kserve-route"));
+        facts.snapshot.gateways.remove(Namespace("kserve"), Name("gw"));
+    });
+    only(&of_service(found), "GatewayMissing", LLM, "no Gateway kserve/gw", "kserveIngressGateway");
+    // An empty name of a pool means the service's own.
+    let found = with(|facts| {
+        unready(facts, "InferencePoolReady", "WaitingForGateway", "not ready");
+        let mut service = LLMInferenceService::clone(&facts.services[0]);
+        service.spec.router =
+            Some(object(json!({"route": {}, "scheduler": {"pool": {"ref": {"name": ""}}}})));
+        facts.services = vec![Arc::new(service)];
+        facts.snapshot.inference_pools.remove(Namespace("ns"), Name("llm-inference-pool"));
+    });
+    only(&of_service(found), "PoolMissing", LLM, "InferencePool ns/llm-inference-pool", "kubectl describe");
     let found = with(|facts| {
         unheard(facts);
         gateway(facts, json!({}));

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{probe::Probe, verdict::Verdict};
 
 /// The most bytes of a response that are read.
-pub(super) const MAX_RESPONSE_BYTES: usize = 256 << 10;
+pub const MAX_RESPONSE_BYTES: usize = 256 << 10;
 /// The most characters of a response that a condition quotes.
 const MAX_QUOTE_CHARS: usize = 200;
 

@@ -3,7 +3,7 @@
 use longboat_api::series::Series;
 
 /// The most bytes of a metrics page that are read.
-const MAX_METRICS_BYTES: usize = 4 << 20;
+pub const MAX_METRICS_BYTES: usize = 4 << 20;
 
 /// What one engine has counted since it started, summed over all labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

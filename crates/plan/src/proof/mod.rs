@@ -16,8 +16,8 @@ mod report;
 mod subject;
 mod verdict;
 
-pub use answer::{Answer, ProbeError};
-pub use counters::Counters;
+pub use answer::{Answer, MAX_RESPONSE_BYTES, ProbeError};
+pub use counters::{Counters, MAX_METRICS_BYTES};
 pub use fuzzed::probe_bytes;
 pub use judge::{PodMetrics, ProbeObservation, is_conclusive, judge};
 pub use model_list::max_model_len;

@@ -13,7 +13,9 @@ use serde_json::json;
 
 use crate::{
     context::Context,
-    kv_connector, names, scheduler,
+    kv_connector, names,
+    router::url::authority,
+    scheduler,
     status::context::StatusContext,
     workload::{self, Half},
 };
@@ -125,7 +127,8 @@ pub(super) fn target(context: &Context, status: &LLMInferenceServiceStatus) -> O
             context.snapshot.services.get(context.namespace, Name(&names::workload_service(context.name)))?;
         let host =
             service.spec.as_ref()?.cluster_ip.as_deref().filter(|ip| !ip.is_empty() && *ip != "None")?;
-        let url = format!("{}://{}/v1/completions", context.scheme(), authority(host, workload::PORT));
+        let scheme = context.scheme();
+        let url = format!("{scheme}://{}/v1/completions", authority(scheme, host, workload::PORT));
         return Some(Target { url, by_header: false });
     }
     let url = status.url.as_deref()?;
@@ -133,10 +136,6 @@ pub(super) fn target(context: &Context, status: &LLMInferenceServiceStatus) -> O
     let kind = named.and_then(|found| found.name.as_deref()).unwrap_or_default();
     let by_header = kind.ends_with("-model-routing");
     Some(Target { url: format!("{}/v1/completions", url.trim_end_matches('/')), by_header })
-}
-
-fn authority(host: &str, port: i32) -> String {
-    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// Returns the request for `id`, or `None` if the service has no address.
@@ -259,7 +258,7 @@ fn pod_addresses(reconciled: &StatusContext) -> (Vec<PodAddress>, usize) {
         found.push(PodAddress {
             name: pod.metadata.name.clone().unwrap_or_default(),
             role,
-            url: format!("{}://{}", context.scheme(), authority(host, port)),
+            url: format!("{}://{}", context.scheme(), authority(context.scheme(), host, port)),
         });
     }
     (found, left_out)

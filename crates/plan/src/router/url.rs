@@ -131,7 +131,8 @@ fn backing_service(
     Some((service.metadata.name.clone()?, ports))
 }
 
-fn authority(scheme: &str, host: &str, port: i32) -> String {
+/// The host and port in a URL. The default port of the scheme is left out.
+pub(crate) fn authority(scheme: &str, host: &str, port: i32) -> String {
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
     match (scheme, port) {
         ("http", 80) | ("https", 443) => host,

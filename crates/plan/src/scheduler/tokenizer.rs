@@ -7,11 +7,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
 };
-use longboat_api::{
-    labels::component,
-    picker_plugins::{PRECISE_SCORER, TOKEN_PRODUCER},
-    v1alpha2::SchedulerSpec,
-};
+use longboat_api::{labels::component, picker_plugins::TOKENIZER_USERS, v1alpha2::SchedulerSpec};
 use longboat_compose::Warning;
 use longboat_key::Name;
 
@@ -27,8 +23,6 @@ use crate::{
     },
 };
 
-/// Plugins that need a tokenizer.
-const PLUGINS: [&str; 2] = [TOKEN_PRODUCER, PRECISE_SCORER];
 /// The name of the tokenizer container beside an older picker.
 pub(super) const SIDECAR: &str = "tokenizer";
 /// The path of the model in the tokenizer, which is also the model name that the picker uses.
@@ -41,7 +35,7 @@ const PATTERNS: &str = r#"["tokenizer.json", "tokenizer_config.json", "special_t
 /// Whether the service needs its own tokenizer.
 pub(crate) fn is_wanted(context: &Context) -> bool {
     context.managed_scheduler().is_some_and(|scheduler| {
-        scheduler.tokenizer.is_some() || PLUGINS.iter().any(|plugin| config::lists(scheduler, plugin))
+        scheduler.tokenizer.is_some() || TOKENIZER_USERS.iter().any(|plugin| config::lists(scheduler, plugin))
     })
 }
 

@@ -132,8 +132,8 @@ impl<'a> Pool<'a> {
         Self { metadata: &pool.metadata, parents: parents.collect() }
     }
 
-    /// Returns why these Gateways send no traffic to the pool, or `None` if they do. Without Gateways, nobody has to accept
-    /// the pool.
+    /// Returns why these Gateways send no traffic to the pool, or `None` if they do. Without Gateways, the pool waits for one: only a
+    /// Gateway asks the picker.
     fn objection(&self, gateways: &Gateways) -> Option<(&'static str, String)> {
         let own_namespace = Namespace::of(self.metadata);
         let pool = format!("{own_namespace}/{}", self.metadata.name.as_deref().unwrap_or_default());

@@ -287,10 +287,10 @@ impl<'a> State<'a> {
         let decl = &branch.pipe.decl;
         if branch.pipe.is_assign {
             if let [first, second] = &decl[..] {
-                self.set(first, index);
-                self.set(second, element.clone());
+                self.set(first, index)?;
+                self.set(second, element.clone())?;
             } else if let [only] = &decl[..] {
-                self.set(only, element.clone());
+                self.set(only, element.clone())?;
             }
         } else {
             let top = self.vars.len();
@@ -312,10 +312,18 @@ impl<'a> State<'a> {
         }
     }
 
-    fn set(&mut self, name: &str, value: Value<'a>) {
-        if let Some(slot) = self.vars.iter_mut().rev().find(|(n, _)| *n == name) {
-            slot.1 = value;
+    fn set(&mut self, name: &str, value: Value<'a>) -> Step<()> {
+        if let Some(slot) = self.slot(name)? {
+            *slot = value;
         }
+        Ok(())
+    }
+
+    /// Finds a variable, the innermost of its name.
+    fn slot(&mut self, name: &str) -> Step<Option<&mut Value<'a>>> {
+        let found = self.vars.iter().rposition(|(known, _)| *known == name);
+        self.spend((self.vars.len() - found.unwrap_or_default()) / VARIABLES_A_STEP)?;
+        Ok(found.map(|at| &mut self.vars[at].1))
     }
 
     // === pipelines and commands ===
@@ -330,7 +338,7 @@ impl<'a> State<'a> {
         let value = value.unwrap_or(Value::Invalid);
         for name in &pipe.decl {
             if pipe.is_assign {
-                self.set(name, value.clone());
+                self.set(name, value.clone())?;
             } else {
                 self.vars.push((name, value.clone()));
             }
@@ -404,12 +412,9 @@ impl<'a> State<'a> {
     ) -> Step<Value<'a>> {
         let Expr::Variable(_, path) = expr else { return Ok(Value::Invalid) };
         self.at_expr(expr);
-        let found = self.vars.iter().rev().position(|(n, _)| *n == &*path[0]);
-        let Some(distance) = found else {
+        let Some(value) = self.slot(&path[0])?.cloned() else {
             return self.error(format!("undefined variable: {}", path[0]));
         };
-        let value = self.vars[self.vars.len() - 1 - distance].1.clone();
-        self.charge(distance / VARIABLES_A_STEP * BYTES_A_STEP)?;
         if path.len() == 1 {
             self.not_a_function(args, last)?;
             return Ok(value);

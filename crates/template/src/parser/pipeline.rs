@@ -8,6 +8,9 @@ use crate::{
     quote::{quote, unquote},
 };
 
+/// The most variables that are known at one place: each use of a variable searches them, and a template may have a hundred thousand uses.
+const MAX_VARIABLES: usize = 256;
+
 impl Parser<'_, '_> {
     pub(super) fn pipeline(&mut self, context: &str, end: Kind) -> Result<Pipe, String> {
         self.enter()?;
@@ -72,7 +75,12 @@ impl Parser<'_, '_> {
             }
             self.next_non_space();
             pipe.decl.push(variable.val.clone().into());
-            self.vars.push(variable.val.into());
+            if !self.vars.iter().any(|known| **known == *variable.val) {
+                if self.vars.len() > MAX_VARIABLES {
+                    return Err(self.error(format!("exceeded the limit of {MAX_VARIABLES} variables")));
+                }
+                self.vars.push(variable.val.into());
+            }
             if ends {
                 pipe.is_assign = next.kind == Kind::Assign;
                 return Ok(());

@@ -1,7 +1,5 @@
 //! Tests with expensive templates of every kind: each ends soon with a message, and uses limited resources.
 
-use std::fmt::Write as _;
-
 use serde_json::{Value as Json, json};
 
 use crate::{Limits, Template, reflect::Value};
@@ -101,13 +99,23 @@ fn large_maps_count_as_many_steps() {
     }
 }
 
+fn variables(count: usize) -> String {
+    (0..count).map(|i| format!("{{{{ $v{i} := 1 }}}}")).collect::<Vec<_>>().concat()
+}
+
 #[test]
 fn looking_through_many_variables_counts() {
-    let mut many = String::new();
-    for i in 0..5_000 {
-        let _ = write!(many, "{{{{ $v{i} := 1 }}}}");
+    for work in ["{{ $v0 }}", "{{ $v0 = 2 }}"] {
+        counted(&format!("{}{{{{ range 5000 }}}}{work}{{{{ end }}}}", variables(256)), &json!({}));
     }
-    counted(&format!("{many}{{{{ range 5000 }}}}{{{{ $v0 }}}}{{{{ end }}}}"), &json!({}));
+}
+
+#[test]
+fn variables_are_bounded_while_parsing() {
+    refused(&variables(257), "exceeded the limit of 256 variables");
+    // Those of blocks that have ended do not count, and no variable counts twice.
+    let block = format!("{{{{ if 1 }}}}{0}{0}{{{{ end }}}}", variables(200));
+    assert_eq!(outcome(&block.repeat(2), &json!({})), "");
 }
 
 #[test]

@@ -17,6 +17,7 @@ use k8s_openapi::{
 };
 use kube::api::{DeleteParams, Patch, PatchParams};
 use longboat_api::{
+    annotations::KV_CACHE_SHM_PERCENT,
     foreign::{gateway::Gateway, httproute::HTTPRoute, inferencepool::InferencePool, inferencepool_x},
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
 };
@@ -192,6 +193,10 @@ async fn what_services_refer_to_wakes_those_that_refer_to_it() {
     let replicas = json!({"spec": {"replicas": 2}});
     assert_eq!(scene.change::<LLMInferenceServiceConfig>("ns/base", replicas.clone()).await, only(&["full"]));
     assert_eq!(scene.change::<LLMInferenceServiceConfig>("ns/nobodys", replicas).await, only(&[]));
+    // Layers have the annotations for the controller, too.
+    let percent = json!({"metadata": {"annotations": {KV_CACHE_SHM_PERCENT: "150"}}});
+    assert_eq!(scene.change::<LLMInferenceServiceConfig>("ns/base", percent).await, only(&["full"]));
+    assert_eq!(scene.change::<LLMInferenceServiceConfig>("ns/base", annotated("a")).await, only(&[]));
     let routed = ["blue", "external", "full", "green"];
     let hostnames =
         json!({"spec": {"router": {"route": {"http": {"spec": {"hostnames": ["a.example.com"]}}}}}});
@@ -241,6 +246,9 @@ async fn what_belongs_to_a_service_wakes_that_service() {
     assert_eq!(older.await, full);
     let bounds = json!({"spec": {"maxReplicas": 9}});
     let autoscaler = scene.change::<HorizontalPodAutoscaler>("ns/scaled-kserve-hpa", bounds);
+    assert_eq!(autoscaler.await, only(&["scaled"]));
+    let disowned = json!({"metadata": {"ownerReferences": null}});
+    let autoscaler = scene.change::<HorizontalPodAutoscaler>("ns/scaled-kserve-hpa", disowned);
     assert_eq!(autoscaler.await, only(&["scaled"]));
 
     // The addresses of pods are in certificates. The rest of their status does not matter.
