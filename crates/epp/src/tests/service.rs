@@ -18,12 +18,9 @@ use longboat_extproc::{Action, Client, ClientError, Event, Exchange, Reply, name
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
-use tokio::{
     net::{TcpListener, TcpStream},
     sync::mpsc,
     task::{JoinHandle, JoinSet},
-    time::timeout,
-};
     time::timeout,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};

@@ -54,7 +54,7 @@ impl Adopter for StatefulSet {
 }
 
 /// Whether the owner's selector matches an object of its namespace. An empty selector matches nothing.
-fn selects(owner: &(impl Adopter + Resource), object: &impl Resource) -> bool {
+fn selects(owner: &impl Adopter, object: &impl Resource) -> bool {
     let selector = owner.selector().cloned().map(Selector::try_from);
     let labels = object.meta().labels.clone().unwrap_or_default();
     owner.meta().namespace == object.meta().namespace
@@ -90,7 +90,7 @@ pub(super) async fn claim<O: Adopter + Adoptable, K: Adoptable>(
             claimed.push(object);
         } else if is_ours {
             set_owners(client, object.as_ref(), |owners| {
-                owners.retain(|one| Some(&one.uid) != owner.meta().uid.as_ref())
+                owners.retain(|one| Some(&one.uid) != owner.meta().uid.as_ref());
             })
             .await?;
         } else if matches
