@@ -15,6 +15,25 @@ const AT_LEAST: [(&str, &str, Option<i64>, i64); 5] = [
     ("--data-parallel-size", "--data-parallel-start-rank", None, 1),
 ];
 
+/// Flags that need another one, and what to do without it. With `--nnodes`, vLLM computes the numbers of ranks.
+const NEEDED: [(&str, &str, &str); 3] = [
+    (
+        "--lora-modules",
+        "--enable-lora",
+        "add --enable-lora, or name the adapters in spec.model.lora, which adds both",
+    ),
+    (
+        "--data-parallel-hybrid-lb",
+        "--data-parallel-size-local",
+        "add --data-parallel-size-local with the number of ranks of this pod",
+    ),
+    (
+        "--data-parallel-external-lb",
+        "--data-parallel-rank",
+        "add --data-parallel-rank with the rank of this pod",
+    ),
+];
+
 pub(super) fn check(uses: &Uses<'_>, loads_adapters: bool) -> Vec<Advice> {
     // The flags of a file count, too.
     if uses.is_open || uses.last("--config").is_some() {
@@ -34,20 +53,15 @@ pub(super) fn check(uses: &Uses<'_>, loads_adapters: bool) -> Vec<Advice> {
             length,
         )
     });
-    let adapters =
-        uses.last("--lora-modules").filter(|_| !loads_adapters && uses.last("--enable-lora").is_none());
-    let adapters = adapters.map(|used| {
-        Advice::warning(
-            used.word.path.clone(),
-            "FlagMissing",
-            format!(
-                "has --lora-modules, with which vLLM {} needs --enable-lora: it does not start",
-                vllm::version()
-            ),
-            "add --enable-lora, or name the adapters in spec.model.lora, which adds both",
-        )
+    let missing = NEEDED.iter().filter_map(|(flag, needed, hint)| {
+        let used = uses.last(flag).filter(|used| !used.name.starts_with("--no-"))?;
+        let is_given = uses.last(needed).is_some()
+            || if *needed == "--enable-lora" { loads_adapters } else { uses.last("--nnodes").is_some() };
+        let message =
+            format!("has {flag}, with which vLLM {} needs {needed}: it does not start", vllm::version());
+        (!is_given).then(|| Advice::warning(used.word.path.clone(), "FlagMissing", message, *hint))
     });
-    numbers.chain(whole).chain(adapters).collect()
+    numbers.chain(whole).chain(missing).collect()
 }
 
 /// The number of a flag if it is less than it must be beside others.
@@ -97,6 +111,14 @@ mod tests {
                 "[--lora-modules, a=/a]",
                 "args[0]: has --lora-modules, with which vLLM 0.32.0 needs --enable-lora",
             ),
+            (
+                "[--data-parallel-hybrid-lb, -dp, '2']",
+                "args[0]: has --data-parallel-hybrid-lb, with which vLLM 0.32.0 needs --data-parallel-size-local",
+            ),
+            (
+                "[-dp, '2', --data-parallel-external-lb]",
+                "args[2]: has --data-parallel-external-lb, with which vLLM 0.32.0 needs --data-parallel-rank",
+            ),
         ] {
             let found = said(&format!("args: {args}"));
             assert!(found.len() == 1 && found[0].contains(message), "{args}: {found:#?}");
@@ -108,6 +130,8 @@ mod tests {
             "[--enable-lora, --max-cpu-loras, '1']",
             "[--data-parallel-rank, '3', --data-parallel-size, '4', --data-parallel-size-local, '1']",
             "[--enable-lora, --lora-modules, a=/a]",
+            "[--data-parallel-hybrid-lb, -dp, '2', -dpl, '1', --no-data-parallel-external-lb]",
+            "[--data-parallel-external-lb, -dp, '2', --nnodes, '2']",
         ] {
             assert_eq!(said(&format!("args: {args}")), [""; 0], "{args}");
         }
