@@ -36,7 +36,9 @@ pub(crate) fn admit(
     let message = match &refusal {
         Refusal::Ambiguous(_) => refusal.to_string(),
         Refusal::Host(host) => {
-            format!("host `{host}` is not allowed: add it with --allow-host, or to the hostnames of a route")
+            format!(
+                "host `{host}` is not allowed: add it with --allow-host, or to the hostnames of a route and of its listener"
+            )
         }
         Refusal::Origin(origin) => {
             format!("pages of origin `{origin}` may not send requests: allow the origin with --cors-origin")
