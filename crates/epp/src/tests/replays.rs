@@ -236,7 +236,7 @@ impl FollowerFixture {
 
 fn limits() -> ReplayLimits {
     ReplayLimits {
-        turn: Duration::from_millis(100),
+        turn: Duration::from_millis(300),
         pause: Duration::ZERO,
         cooldown: Duration::from_hours(1),
         messages: 800,

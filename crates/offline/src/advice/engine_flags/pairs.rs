@@ -54,12 +54,12 @@ pub(super) fn check(uses: &Uses<'_>, loads_adapters: bool) -> Vec<Advice> {
         )
     });
     let missing = NEEDED.iter().filter_map(|(flag, needed, hint)| {
-        let used = uses.last(flag).filter(|used| !used.name.starts_with("--no-"))?;
+        let found = uses.last(flag).filter(|found| !found.name.starts_with("--no-"))?;
         let is_given = uses.last(needed).is_some()
             || if *needed == "--enable-lora" { loads_adapters } else { uses.last("--nnodes").is_some() };
         let message =
             format!("has {flag}, with which vLLM {} needs {needed}: it does not start", vllm::version());
-        (!is_given).then(|| Advice::warning(used.word.path.clone(), "FlagMissing", message, *hint))
+        (!is_given).then(|| Advice::warning(found.word.path.clone(), "FlagMissing", message, *hint))
     });
     numbers.chain(whole).chain(missing).collect()
 }
