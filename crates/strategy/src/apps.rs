@@ -43,7 +43,9 @@ impl Strategy for Workload {
     }
 
     fn prepare_status(&self, value: &mut Value, live: &Value) {
-        keep_labels(value, live);
+        if *self == Self::Deployment {
+            keep_labels(value, live);
+        }
         if value.get("status").is_none() {
             value["status"] = json!({});
         }
@@ -150,12 +152,15 @@ impl Strategy for Workload {
         }
     }
 
-    fn warnings(&self, value: &Value) -> Vec<String> {
+    fn warnings(&self, value: &Value, live: Option<&Value>) -> Vec<String> {
+        if live.is_some_and(|live| live["spec"] == value["spec"]) {
+            return Vec::new();
+        }
         let mut warnings = match self {
-            Self::Deployment | Self::ReplicaSet => {
+            Self::Deployment | Self::ReplicaSet if live.is_none() => {
                 Vec::from_iter(checks::host_warning(value, "Pod names and hostnames"))
             }
-            Self::StatefulSet | Self::DaemonSet => Vec::new(),
+            _ => Vec::new(),
         };
         warnings.extend(pod::warnings(&value["spec"]["template"], "spec.template."));
         warnings

@@ -7,7 +7,6 @@ use super::{
     names::{self, NameRule},
     pod, schedule,
     selector::selects,
-    update::keep_labels,
 };
 use crate::Field;
 
@@ -47,10 +46,6 @@ impl Strategy for Batch {
         })
     }
 
-    fn prepare_status(&self, value: &mut Value, live: &Value) {
-        keep_labels(value, live);
-    }
-
     fn validate(&self, object: &Field<'_>, live: Option<&Value>) {
         let spec = object.at("spec");
         if *self == Self::CronJob {
@@ -77,9 +72,15 @@ impl Strategy for Batch {
         validate_host_name(object);
     }
 
-    fn warnings(&self, value: &Value) -> Vec<String> {
+    fn warnings(&self, value: &Value, live: Option<&Value>) -> Vec<String> {
         let spec = &value["spec"];
-        let mut warnings = Vec::from_iter(checks::host_warning(value, "Pod names and hostnames"));
+        if live.is_some_and(|live| live["spec"] == *spec) {
+            return Vec::new();
+        }
+        let mut warnings = match live {
+            Some(_) => Vec::new(),
+            None => Vec::from_iter(checks::host_warning(value, "Pod names and hostnames")),
+        };
         warnings.extend(match self {
             Self::Job => pod::warnings(&spec["template"], "spec.template."),
             Self::CronJob => {

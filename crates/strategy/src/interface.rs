@@ -42,7 +42,7 @@ pub trait Strategy: Debug + Sync {
     fn validate_status(&self, _object: &Field<'_>) {}
 
     /// Returns texts for `Warning` headers, about settings that are valid but may surprise the user.
-    fn warnings(&self, _value: &Value) -> Vec<String> {
+    fn warnings(&self, _value: &Value, _live: Option<&Value>) -> Vec<String> {
         Vec::new()
     }
 

@@ -250,7 +250,7 @@ pub fn validate_subresource(
 /// Returns texts for `Warning` headers, about settings that are valid but may surprise the user.
 pub fn warnings(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<String> {
     let mut warnings = metadata::warnings(resource, value, live);
-    warnings.extend(resource.strategy().warnings(value));
+    warnings.extend(resource.strategy().warnings(value, live));
     warnings
 }
 

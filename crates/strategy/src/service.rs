@@ -78,7 +78,7 @@ impl Strategy for Service {
         }
     }
 
-    fn warnings(&self, value: &Value) -> Vec<String> {
+    fn warnings(&self, value: &Value, _live: Option<&Value>) -> Vec<String> {
         let external = value["spec"]["externalIPs"].as_array().is_some_and(|ips| !ips.is_empty());
         if value["spec"]["type"] == "ExternalName" && external {
             return vec!["spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned()];

@@ -51,7 +51,7 @@ impl Strategy for EndpointSlice {
         }
     }
 
-    fn warnings(&self, value: &Value) -> Vec<String> {
+    fn warnings(&self, value: &Value, _live: Option<&Value>) -> Vec<String> {
         if value["addressType"] == "FQDN" {
             return vec!["spec.addressType: FQDN endpoints are deprecated".to_owned()];
         }

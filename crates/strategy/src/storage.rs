@@ -57,7 +57,7 @@ impl Strategy for Claim {
         }
     }
 
-    fn warnings(&self, value: &Value) -> Vec<String> {
+    fn warnings(&self, value: &Value, _live: Option<&Value>) -> Vec<String> {
         Vec::from_iter(fractional_bytes_warning(
             &value["spec"]["resources"]["requests"],
             "spec.resources.requests",

@@ -118,6 +118,15 @@ async fn write(call: &mut Call<'_>, scale: Value, applied: bool, dry_run: bool) 
             &[Cause::invalid("spec.replicas", &Value::from(replicas), "must be greater than or equal to 0")],
         ));
     }
+    let uid = scale["metadata"]["uid"].as_str().unwrap_or_default();
+    let stored = call.stored()?;
+    let stored_uid = stored.value["metadata"]["uid"].as_str().unwrap_or_default();
+    if !uid.is_empty() && uid != stored_uid {
+        return Err(ApiError::conflict(
+            call.resource.about(&name),
+            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {stored_uid}"),
+        ));
+    }
     let paths = paths(&call.resource);
     let input = json!({
         "path": paths.spec_replicas,

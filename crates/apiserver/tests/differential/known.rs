@@ -33,6 +33,7 @@ pub(crate) fn requests() -> Vec<(u16, Request)> {
     all.extend(addresses());
     all.extend(policies());
     all.extend(events());
+    all.extend(updates());
     all
 }
 
@@ -563,5 +564,23 @@ fn events() -> Vec<(u16, Request)> {
         event(422, "reportingInstance", long(128)),
         event(422, "reportingController", "A b".to_owned()),
         event(422, "reportingController", String::new()),
+    ]
+}
+
+/// An update without a change of the template warns of nothing. A status has labels, and a scale may be for another object.
+fn updates() -> Vec<(u16, Request)> {
+    let sets = format!("{APPS}/statefulsets");
+    let send = |code: u16, verb: Verb, path: String, body: Value| (code, Request { verb, path, body });
+    let env = json!([{"name": "a", "value": "1"}, {"name": "a", "value": "2"}]);
+    let set = json!({"metadata": {"name": "updated"}, "spec": {
+        "serviceName": "s", "replicas": 0, "selector": {"matchLabels": {"a": "b"}},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i", "env": env}]}}}});
+    let labels = |value: &str| json!({"metadata": {"labels": {"k": value}}});
+    vec![
+        send(201, Verb::Post, sets.clone(), set),
+        send(200, Verb::Merge, format!("{sets}/updated"), labels("v")),
+        send(200, Verb::Merge, format!("{sets}/updated/status"), labels("w")),
+        send(409, Verb::Merge, format!("{sets}/updated/scale"), json!({"metadata": {"uid": "x"}})),
+        send(200, Verb::Delete, format!("{sets}/updated"), Value::Null),
     ]
 }

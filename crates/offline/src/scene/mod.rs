@@ -225,6 +225,8 @@ impl Scene {
     /// If a preset of this build is broken, or a config cannot be used as a layer.
     pub fn upgraded(observed: ObservedCluster, settings: &Settings) -> Result<Self, SceneError> {
         let mut scene = Self::observed(observed)?;
+        // The controller makes no children for a service that is being deleted.
+        scene.subjects.retain(|subject| subject.service.metadata.deletion_timestamp.is_none());
         scene.add_presets(settings)?;
         for subject in &mut scene.subjects {
             subject.given = true;

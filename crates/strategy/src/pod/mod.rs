@@ -79,7 +79,11 @@ impl Strategy for Pod {
         validate(object, live);
     }
 
-    fn warnings(&self, value: &Value) -> Vec<String> {
+    fn warnings(&self, value: &Value, live: Option<&Value>) -> Vec<String> {
+        // Controllers update pods, and people rarely.
+        if live.is_some() {
+            return Vec::new();
+        }
         let mut all = Vec::from_iter(checks::host_warning(value, "the Pod's hostname"));
         all.extend(warnings(value, ""));
         all
