@@ -1,6 +1,7 @@
 //! A scene: the services in manifests, their layers, and everything else on which the controller's plan would depend.
 
 mod add;
+mod apply;
 mod error;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -206,6 +207,13 @@ impl Scene {
     /// # Errors
     /// Like [`Scene::new`].
     pub fn overlay(&mut self, documents: &[Document], settings: &Settings) -> Result<(), SceneError> {
+        let applied: Vec<Document>;
+        let documents = if self.assuming {
+            documents
+        } else {
+            applied = documents.iter().map(|document| self.applied(document, settings)).collect();
+            &applied
+        };
         let platform =
             settings_among(documents, settings).or_else(|| Some(self.snapshot.platform.as_ref().clone()));
         let cluster = Cluster::of(documents, settings, platform);

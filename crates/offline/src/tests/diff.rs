@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use longboat_api::v1alpha2::LLMInferenceServiceConfig;
 use longboat_key::Namespace;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{SERVICE, scene, scene_of};
+use super::{SERVICE, SMALL_SERVICE, scene, scene_of};
 use crate::{
     diff,
     scene::{ObservedCluster, Scene},
@@ -88,6 +88,34 @@ fn a_config_that_would_be_applied_tells_of_the_services_of_the_cluster_that_it_c
     let change = &differences[1].effective[0];
     assert_eq!((change.path.as_str(), &change.after), ("spec.template.nodeSelector.zone", &Some(json!("b"))));
     assert_eq!(change.set_by.as_ref().unwrap().config.as_deref(), Some("kserve/team"));
+}
+
+#[test]
+fn what_others_wrote_into_a_service_stays_as_with_kubectl_apply() {
+    let manifest = longboat_manifest::parse("svc.yaml", SMALL_SERVICE).unwrap();
+    let mut last = manifest[0].object.clone();
+    last["spec"]["replicas"] = json!(3);
+    let live = |last: Option<&Value>| {
+        let scene =
+            scene_of(&format!("{SMALL_SERVICE}  replicas: 3\n  template: {{nodeSelector: {{zone: a}}}}\n"));
+        let mut service = scene.subjects[0].service.as_ref().clone();
+        let record = last
+            .map(|last| ("kubectl.kubernetes.io/last-applied-configuration".to_owned(), last.to_string()));
+        service.metadata.annotations = Some(record.into_iter().collect());
+        let observed = ObservedCluster {
+            services: vec![Arc::new(service)],
+            configs: Vec::new(),
+            snapshot: scene.snapshot().clone(),
+            preset_names: Settings::default().preset_names,
+        };
+        let mut scene = Scene::observed(observed).unwrap();
+        scene.overlay(&manifest, &Settings::default()).unwrap();
+        serde_json::to_value(&scene.subjects[0].service.spec).unwrap()
+    };
+    let stored = live(Some(&last));
+    assert_eq!(stored["template"]["nodeSelector"], json!({"zone": "a"}));
+    assert!(stored.get("replicas").is_none(), "the manifest has it no longer");
+    assert!(live(None).get("template").is_none(), "nobody knows who wrote it");
 }
 
 #[test]
