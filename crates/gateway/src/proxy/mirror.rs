@@ -38,7 +38,8 @@ impl Mirrors {
         Self { upstream, slots: self.slots.clone() }
     }
 
-    /// Sends a copy of the request to each mirror, or to a share of them. Reads the body of the request for that.
+    /// Sends a copy of the request to each mirror, or to a share of them. Reads the body of the request for that. A request whose body
+    /// is too long for the buffer is not copied, because a copy must not cost the request.
     pub(super) async fn copy(
         &self,
         mirrors: impl Iterator<Item = &Mirror>,
@@ -47,7 +48,7 @@ impl Mirrors {
     ) -> Result<(), UploadError> {
         let chosen = |mirror: &&Mirror| rand::rng().random_range(0..mirror.share.1) < mirror.share.0;
         let chosen: Vec<_> = mirrors.filter(chosen).collect();
-        if chosen.is_empty() {
+        if chosen.is_empty() || !upload.fits() {
             return Ok(());
         }
         upload.read().await?;

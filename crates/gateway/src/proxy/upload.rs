@@ -84,6 +84,12 @@ impl Upload {
         if self.bytes > LIMIT { Err(UploadError::TooLarge) } else { Ok(()) }
     }
 
+    /// Whether the buffer has room for the body, as far as its length is announced.
+    pub(crate) fn fits(&self) -> bool {
+        let announced = self.rest.as_ref().map_or(0, |rest| rest.size_hint().lower());
+        self.bytes as u64 + announced <= LIMIT as u64
+    }
+
     /// The number of bytes that were read so far.
     pub(crate) fn len(&self) -> usize {
         self.bytes

@@ -124,7 +124,7 @@ impl Upstream {
     }
 
     /// Sends a request to endpoints of a Service in random order. A body that was not read yet is not buffered unless the
-    /// route asks for retries, so the next endpoint is only tried while no endpoint has begun to read the body.
+    /// route asks for retries and the buffer has room, so the next endpoint is only tried while no endpoint has begun to read the body.
     pub(crate) async fn send(
         &self,
         head: Parts,
@@ -135,7 +135,8 @@ impl Upstream {
         let ServiceBackend { endpoints, link } = service;
         let mut order = endpoints.clone();
         order.shuffle(&mut rand::rng());
-        let untouched = if attempts.retry.is_some() { None } else { upload.untouched() };
+        let retries = attempts.retry.is_some() && upload.fits();
+        let untouched = if retries { None } else { upload.untouched() };
         let Some(body) = untouched else {
             upload.read().await?;
             return self.send_again(&head, upload.chunks(), order, link, attempts).await;
@@ -255,7 +256,10 @@ impl Upstream {
             Some(timeout) => tokio::time::timeout(timeout, sent).await.map_err(|_| SendError::Timeout)?,
             None => sent.await,
         };
-        answered.map(|response| response.map(ProxyBody::incoming)).map_err(SendError::Failed)
+        let mut response = answered.map_err(SendError::Failed)?.map(ProxyBody::incoming);
+        // The version of a message is that of its sender. With HTTP/1.0, clients would close their connection to the gateway.
+        *response.version_mut() = Version::HTTP_11;
+        Ok(response)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use longboat_key::names::{label_value_problem, qualified_name_problem};
+
 use crate::prelude::*;
 
 #[derive(Debug, Default, Deserialize)]
@@ -30,6 +32,9 @@ enum Operator {
 
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
     let selector: LabelSelector = parameters.read()?;
+    for (key, value) in &selector.match_labels {
+        check(parameters, "matchLabels", key, [value])?;
+    }
     for (index, requirement) in selector.match_expressions.iter().enumerate() {
         let needs_values = matches!(requirement.operator, Operator::In | Operator::NotIn);
         parameters.require(
@@ -42,8 +47,27 @@ pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plug
                 requirement.operator
             ),
         )?;
+        check(parameters, &format!("matchExpressions[{index}]"), &requirement.key, &requirement.values)?;
     }
     Ok(Plugin::filter(selector))
+}
+
+/// Refuses keys and values that no label has: nothing would match them.
+pub(crate) fn check<'a>(
+    parameters: &Parameters<'_>,
+    field: &str,
+    key: &str,
+    values: impl IntoIterator<Item = &'a String>,
+) -> Result<(), ConfigError> {
+    if let Some(problem) = qualified_name_problem(key) {
+        return Err(parameters.invalid(field, format!("key \"{key}\": {problem}")));
+    }
+    for value in values {
+        if let Some(problem) = label_value_problem(value) {
+            return Err(parameters.invalid(field, format!("value \"{value}\" of \"{key}\": {problem}")));
+        }
+    }
+    Ok(())
 }
 
 impl LabelSelector {

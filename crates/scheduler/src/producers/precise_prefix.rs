@@ -4,6 +4,7 @@ use longboat_kv_events::Limits;
 use serde_json::Value;
 
 use crate::{
+    filters::label_selector,
     numbers::millis,
     precise::{EndpointEvents, EventSource, ListenForEvents, PreciseSettings},
     prelude::*,
@@ -268,13 +269,13 @@ fn labels(selector: &str, parameters: &Parameters<'_>) -> Result<Vec<(String, Op
                 }
                 None => (part, None),
             };
-            let plain = !key.is_empty() && !key.contains(['!', ' ', '(']);
-            plain.then(|| (key.to_owned(), value)).ok_or_else(|| {
-                parameters.invalid(
-                    "kvEventsConfig.podDiscoveryConfig.podLabelSelector",
-                    format!("expected key=value or key, found \"{part}\""),
-                )
-            })
+            label_selector::check(
+                parameters,
+                "kvEventsConfig.podDiscoveryConfig.podLabelSelector",
+                key,
+                &value,
+            )?;
+            Ok((key.to_owned(), value))
         })
         .collect()
 }

@@ -80,6 +80,7 @@ fn what_cannot_be_done_is_refused_by_name() {
         ("{kvEventsConfig: {zmqEndpoint: 'ipc:///tmp/x'}}", "zmqEndpoint"),
         ("{kvEventsConfig: {discoverPods: false, zmqEndpoint: ''}}", "discoverPods"),
         ("{kvEventsConfig: {podDiscoveryConfig: {podLabelSelector: 'a!=b'}}}", "podLabelSelector"),
+        ("{kvEventsConfig: {podDiscoveryConfig: {podLabelSelector: 'a=b=c!!'}}}", "value \"b=c!!\" of \"a\""),
         ("{kvEventsConfig: {podDiscoveryConfig: {socketPort: 1, replaySocketPort: 1}}}", "replaySocketPort"),
         ("{speculativeTTL: soon}", "speculativeTTL"),
         ("{blockSize: 64}", "blockSize"),

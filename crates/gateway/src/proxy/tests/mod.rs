@@ -216,6 +216,17 @@ async fn observed(
         rule["timeouts"] = json!({"request": "300ms"});
         rule
     };
+    let mirrored = |backend: &Value| {
+        let mut rule = rule("/mirrored", backend.clone());
+        let mirror = json!({"type": "RequestMirror", "requestMirror": {"backendRef": backend}});
+        rule["filters"].as_array_mut().unwrap().push(mirror);
+        rule
+    };
+    let retried = |backend: &Value| {
+        let mut rule = rule("/retried", backend.clone());
+        rule["retry"] = json!({"codes": [503], "attempts": 2});
+        rule
+    };
     let pool = json!({"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "pool"});
     let svc = json!({"name": "svc", "port": 80});
     let observed = RoutingInputs {
@@ -232,6 +243,8 @@ async fn observed(
                 "spec": {"parentRefs": [{"name": "g"}], "rules": [
                     hurried("/hurried/pool", &pool),
                     hurried("/hurried/svc", &svc),
+                    mirrored(&svc),
+                    retried(&svc),
                     rule("/pool", pool),
                     rule("/svc", svc),
                 ]},

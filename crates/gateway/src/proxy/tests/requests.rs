@@ -1,5 +1,8 @@
 //! Which requests pass, and where they go without a picker.
 
+use http::Version;
+use tokio::io::{AsyncBufReadExt, BufReader};
+
 use super::*;
 
 #[tokio::test]
@@ -27,6 +30,53 @@ async fn a_model_is_reached_where_the_route_of_its_service_leads() {
     let answer = asked.send().await.unwrap();
     let (status, text) = (answer.status(), answer.text().await.unwrap());
     assert_eq!(status, 200, "{text}");
+}
+
+/// Starts a server that answers each request in HTTP/1.0 with the length of its body.
+async fn counting_server() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut stream = BufReader::new(stream);
+                let mut length = 0;
+                loop {
+                    let mut line = String::new();
+                    stream.read_line(&mut line).await.unwrap();
+                    match line.to_ascii_lowercase().split_once("content-length:") {
+                        Some((_, value)) => length = value.trim().parse().unwrap(),
+                        None if line.trim().is_empty() => break,
+                        None => {}
+                    }
+                }
+                let read =
+                    tokio::io::copy(&mut (&mut stream).take(length), &mut tokio::io::sink()).await.unwrap();
+                let text = read.to_string();
+                let answer = format!("HTTP/1.0 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len());
+                let _ = stream.write_all(answer.as_bytes()).await;
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_body_too_long_for_the_buffer_is_sent_all_the_same_and_the_answer_has_our_version() {
+    let server = counting_server().await;
+    let bench = bench(None, server, &[server], "FailOpen").await;
+    for path in ["/mirrored", "/retried", "/svc"] {
+        for length in [10, 65 << 20] {
+            let asked = bench.client.post(format!("{}{path}/x", bench.url)).body(vec![0; length]);
+            let answer = asked.send().await.unwrap();
+            assert_eq!(
+                (answer.status().as_u16(), answer.version()),
+                (200, Version::HTTP_11),
+                "{path} {length}"
+            );
+            assert_eq!(answer.text().await.unwrap(), length.to_string(), "{path}");
+        }
+    }
 }
 
 /// Sends these bytes, and returns the response up to the end of the connection.
