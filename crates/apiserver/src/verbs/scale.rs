@@ -122,8 +122,9 @@ async fn write(call: &mut Call<'_>, scale: Value, applied: bool, dry_run: bool) 
     let stored = call.stored()?;
     let stored_uid = stored.value["metadata"]["uid"].as_str().unwrap_or_default();
     if !uid.is_empty() && uid != stored_uid {
+        let resource = format!("{}/scale", call.resource.plural);
         return Err(ApiError::conflict(
-            call.resource.about(&name),
+            StatusDetails { kind: &resource, ..call.resource.about(&name) },
             format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {stored_uid}"),
         ));
     }
