@@ -1,8 +1,13 @@
 //! The command line as KServe and others write it.
 
-use std::time::Duration;
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    time::Duration,
+};
 
-use crate::{Args, ArgsError, needs_pod};
+use tokio::net::TcpStream;
+
+use crate::{Args, ArgsError, Server, needs_pod};
 
 pub(crate) fn parse(arguments: &[&str]) -> Result<Args, clap::Error> {
     Args::parse(arguments)
@@ -140,4 +145,15 @@ fn a_gateway_of_a_network_sends_no_prompts_to_a_tokenizer_that_a_configuration_n
     // On one machine, the gateway is that of the person who runs the picker.
     assert_eq!(needs("127.0.0.7"), None);
     assert_eq!(needs(""), Some("the network of its namespace, to reach its tokenizer"));
+}
+
+#[tokio::test]
+async fn without_an_address_a_picker_listens_for_ipv4_and_ipv6() {
+    let args = ["--pool-name=pool", "--grpc-port=0", "--grpc-health-port=0", "--metrics-port=0"];
+    let server = Server::bind(parse(&args).unwrap()).await.unwrap();
+    for address in [server.grpc_address, server.health_address, server.metrics_address] {
+        for ip in [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)] {
+            TcpStream::connect((ip, address.port())).await.unwrap();
+        }
+    }
 }

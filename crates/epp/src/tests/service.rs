@@ -2,7 +2,7 @@
 
 use std::{
     convert::Infallible,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -18,7 +18,7 @@ use longboat_extproc::{Action, Client, ClientError, Event, Exchange, Reply, name
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
-    net::{TcpListener, TcpStream},
+    net::TcpListener,
     sync::mpsc,
     task::{JoinHandle, JoinSet},
     time::timeout,
@@ -303,18 +303,6 @@ async fn the_port_of_ext_proc_answers_health_checks_if_it_is_told_to() {
         let mut exchange = picker.client.open().await.unwrap();
         assert_eq!(picker.request(&mut exchange).await, "503", "ext_proc is on the same port");
         picker.stop().await;
-    }
-}
-
-#[tokio::test]
-async fn without_an_address_a_picker_listens_for_ipv4_and_ipv6() {
-    let args = ["--pool-name=pool", "--grpc-port=0", "--grpc-health-port=0", "--metrics-port=0"];
-    let server = Server::bind(arguments::parse(&args).unwrap()).await.unwrap();
-    for address in [server.grpc_address, server.health_address, server.metrics_address] {
-        let loopback: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-        for ip in loopback {
-            TcpStream::connect((ip, address.port())).await.unwrap();
-        }
     }
 }
 

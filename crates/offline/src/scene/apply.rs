@@ -6,7 +6,7 @@ use longboat_api::{
 };
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::Document;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Scene;
 use crate::Settings;
@@ -15,39 +15,36 @@ use crate::Settings;
 const FIELDS: [&str; 3] = ["/spec", "/metadata/labels", "/metadata/annotations"];
 
 impl Scene {
-    /// Returns a manifest as it would be stored. If `kubectl apply` or `up` has written the service before, a field that somebody else
-    /// has written stays, unless the manifest has it, too.
-    pub(super) fn applied(&self, document: &Document, settings: &Settings) -> Document {
+    /// Returns a manifest as it would be stored, or `None` if as it is. If `kubectl apply` or `up` has written the service before, a
+    /// field that somebody else has written stays, unless the manifest has it, too.
+    pub(super) fn applied(&self, document: &Document, settings: &Settings) -> Option<Document> {
         let is_service = document.kind() == "LLMInferenceService" && document.group() == GROUP;
         // Older versions have other fields.
         if !is_service || document.api_version() != API_VERSION {
-            return document.clone();
+            return None;
         }
         let namespace = match document.namespace() {
             "" => settings.namespace.as_deref(),
             own => Namespace(own),
         };
-        let Some(live) = self.subject(&Key::new(namespace, Name(document.name()))) else {
-            return document.clone();
-        };
-        let annotations = live.service.metadata.annotations.as_ref();
-        let last =
-            annotations.and_then(|annotations| serde_json::from_str(annotations.get(LAST_APPLIED)?).ok());
-        let (Some(last), Ok(live)) = (last, serde_json::to_value(&*live.service)) else {
-            return document.clone();
-        };
-        let last: Value = last;
+        let live = self.subject(&Key::new(namespace, Name(document.name())))?;
+        let record = live.service.metadata.annotations.as_ref()?.get(LAST_APPLIED)?;
+        let last: Value = serde_json::from_str(record).ok()?;
         if last["apiVersion"] != API_VERSION {
-            return document.clone();
+            return None;
         }
+        let live = serde_json::to_value(&*live.service).ok()?;
         let mut document = document.clone();
         for field in FIELDS {
-            let (Some(live), Some(given)) = (live.pointer(field), document.object.pointer_mut(field)) else {
-                continue;
-            };
-            *given = merged(live, given, last.pointer(field));
+            let Some(live) = live.pointer(field) else { continue };
+            let none = Value::Object(Map::new());
+            let merged = merged(live, document.object.pointer(field).unwrap_or(&none), last.pointer(field));
+            match field.strip_prefix("/metadata/") {
+                Some(name) => document.object["metadata"][name] = merged,
+                None => document.object["spec"] = merged,
+            }
         }
-        document
+        Some(document)
     }
 }
 

@@ -211,7 +211,8 @@ impl Scene {
         let documents = if self.assuming {
             documents
         } else {
-            applied = documents.iter().map(|document| self.applied(document, settings)).collect();
+            let stored = |document| self.applied(document, settings).unwrap_or_else(|| document.clone());
+            applied = documents.iter().map(stored).collect();
             &applied
         };
         let platform =

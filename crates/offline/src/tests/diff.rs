@@ -102,6 +102,7 @@ fn what_others_wrote_into_a_service_stays_as_with_kubectl_apply() {
         let record = last
             .map(|last| ("kubectl.kubernetes.io/last-applied-configuration".to_owned(), last.to_string()));
         service.metadata.annotations = Some(record.into_iter().collect());
+        service.metadata.labels = Some([("team".to_owned(), "a".to_owned())].into());
         let observed = ObservedCluster {
             services: vec![Arc::new(service)],
             configs: Vec::new(),
@@ -110,12 +111,14 @@ fn what_others_wrote_into_a_service_stays_as_with_kubectl_apply() {
         };
         let mut scene = Scene::observed(observed).unwrap();
         scene.overlay(&manifest, &Settings::default()).unwrap();
-        serde_json::to_value(&scene.subjects[0].service.spec).unwrap()
+        serde_json::to_value(&*scene.subjects[0].service).unwrap()
     };
     let stored = live(Some(&last));
+    assert_eq!(stored["metadata"]["labels"], json!({"team": "a"}));
+    let stored = &stored["spec"];
     assert_eq!(stored["template"]["nodeSelector"], json!({"zone": "a"}));
     assert!(stored.get("replicas").is_none(), "the manifest has it no longer");
-    assert!(live(None).get("template").is_none(), "nobody knows who wrote it");
+    assert!(live(None)["spec"].get("template").is_none(), "nobody knows who wrote it");
 }
 
 #[test]

@@ -486,25 +486,3 @@ fn what_needs_priorities_is_told_of_where_endpoints_come_from_a_file() {
     let plain = file.replace(", {priority: 5}", "").replace("enableEviction: true, ", "");
     assert_eq!(warnings(&plain), Vec::<String>::new());
 }
-
-#[test]
-fn selectors_of_keys_and_values_that_no_label_has_are_refused() {
-    for (selector, wanted) in [
-        ("{matchLabels: {'a b': x}}", "matchLabels: key \"a b\": name part must consist of"),
-        ("{matchLabels: {a: 'b c'}}", "matchLabels: value \"b c\" of \"a\": "),
-        (
-            "{matchExpressions: [{key: '', operator: Exists}]}",
-            "matchExpressions[0]: key \"\": name part must be non-empty",
-        ),
-        (
-            "{matchExpressions: [{key: a, operator: In, values: [b, '-']}]}",
-            "matchExpressions[0]: value \"-\" of \"a\": ",
-        ),
-    ] {
-        let message =
-            refused(&format!("plugins: [{{type: label-selector-filter, parameters: {selector}}}]\n"));
-        assert!(message.contains(wanted), "{selector}: {message}");
-    }
-    build("plugins: [{type: label-selector-filter, parameters: {matchLabels: {example.org/a: ''}}}]\n")
-        .unwrap();
-}

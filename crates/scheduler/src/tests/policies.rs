@@ -155,3 +155,28 @@ fn a_request_without_a_prefix_goes_where_the_fewest_requests_went_lately() {
     let error = load(&wrong, &[], Options::default()).unwrap_err().to_string();
     assert!(error.contains("halfLifeSeconds: expected a number above 0, found 0"), "{error}");
 }
+
+#[test]
+fn selectors_of_keys_and_values_that_no_label_has_are_refused() {
+    for (selector, wanted) in [
+        ("{matchLabels: {'a b': x}}", "matchLabels: key \"a b\": name part must consist of"),
+        ("{matchLabels: {a: 'b c'}}", "matchLabels: value \"b c\" of \"a\": "),
+        (
+            "{matchExpressions: [{key: '', operator: Exists}]}",
+            "matchExpressions[0]: key \"\": name part must be non-empty",
+        ),
+        (
+            "{matchExpressions: [{key: a, operator: In, values: [b, '-']}]}",
+            "matchExpressions[0]: value \"-\" of \"a\": ",
+        ),
+    ] {
+        let message = super::config::refused(&format!(
+            "plugins: [{{type: label-selector-filter, parameters: {selector}}}]\n"
+        ));
+        assert!(message.contains(wanted), "{selector}: {message}");
+    }
+    super::config::build(
+        "plugins: [{type: label-selector-filter, parameters: {matchLabels: {example.org/a: ''}}}]\n",
+    )
+    .unwrap();
+}
