@@ -38,8 +38,8 @@ pub(crate) struct Builder {
     pub(crate) peer_sources: Vec<PrefixPeers>,
     /// Response headers that name the endpoint. Clients send them back in their next request.
     pub(crate) endpoint_headers: Vec<String>,
-    /// Plugins with parameters that have no effect, and why.
-    pub(crate) without_effect: Vec<(String, String)>,
+    /// Warnings about parameters, with the plugin's name.
+    pub(crate) warnings: Vec<(String, String)>,
     /// Plugins that read what a profile chose, and the profile.
     pub(crate) wanted_profiles: Vec<(String, String)>,
 }

@@ -56,7 +56,9 @@ impl Proofs {
         if state.outcomes.contains_key(service) {
             return;
         }
-        if let Some(running) = state.under_way.get(service) {
+        // A task that has panicked leaves its entry: only `finish` removes it.
+        let running = state.under_way.get(service).filter(|running| !running.task.is_finished());
+        if let Some(running) = running {
             // A request that was already sent may finish, because its cost is already paid.
             let is_same = due.as_ref().is_some_and(|due| due.id == running.probe.id);
             if is_same || running.sent.load(Ordering::Acquire) {

@@ -1,5 +1,6 @@
 //! `by-label` (deprecated): keeps endpoints whose label has one of some values.
 
+use super::label_selector;
 use crate::prelude::*;
 
 #[derive(Debug, Default, Deserialize)]
@@ -18,6 +19,8 @@ pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plug
         "validValues",
         "it is required unless allowsNoLabel is true",
     )?;
+    label_selector::check(parameters, "label", &filter.label, [])?;
+    label_selector::check(parameters, "validValues", &filter.label, &filter.valid_values)?;
     Ok(Plugin::filter(filter))
 }
 

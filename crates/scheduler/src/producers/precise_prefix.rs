@@ -106,7 +106,7 @@ const SPECULATIVE_MS: u64 = 2000;
 const ENTRY: usize = 256;
 /// The default number of entries: the blocks of a hundred large engines, about 1 GiB.
 const ENTRIES: usize = 1 << 22;
-/// The most entries, even if more are configured: 4 GiB.
+/// The most entries, even if more are configured: 4 GiB. Configurations of llm-d have its default of 100 million.
 const MAX_ENTRIES: usize = 1 << 24;
 const MAX_BLOCK: usize = 1 << 16;
 
@@ -122,7 +122,15 @@ pub(crate) fn declare(
     parameters: &Parameters<'_>,
     builder: &mut Builder,
 ) -> Result<usize, ConfigError> {
-    let settings = settings(given, parameters)?;
+    let mut settings = settings(given, parameters)?;
+    let entries = settings.limits.entries;
+    if entries > MAX_ENTRIES {
+        let why = format!(
+            "indexerConfig.kvBlockIndexConfig: the index holds at most {MAX_ENTRIES} blocks, and not {entries}"
+        );
+        builder.warnings.push((parameters.name.to_owned(), why));
+        settings.limits.entries = MAX_ENTRIES;
+    }
     Ok(builder.add(parameters, PrefixSource::Precise(settings)))
 }
 
@@ -148,7 +156,7 @@ fn settings(given: RawParameters, parameters: &Parameters<'_>) -> Result<Precise
              is the address of one",
     )?;
     if let Some(index) = given.indexer_config.kv_block_index_config {
-        limits.entries = entries(index, parameters)?.unwrap_or(limits.entries).min(MAX_ENTRIES);
+        limits.entries = entries(index, parameters)?.unwrap_or(limits.entries);
     }
     if let Some(backends) = given.indexer_config.kv_cache_backend_configs {
         for (index, backend) in backends.iter().enumerate() {

@@ -47,7 +47,7 @@ impl Scheduler {
         config.check_references()?;
         let mut warnings = Vec::new();
         let profiles = profiles(config, &plugins, &mut warnings)?;
-        warnings.extend(without_effect(config, &builder, &profiles));
+        warnings.extend(of_parameters(config, &builder, &profiles));
         let (name, handler) = handler(&plugins, &profiles)?;
         let plugin_type =
             config.plugin(&name).map_or_else(|| name.clone(), |plugin| plugin.plugin_type.clone());
@@ -76,14 +76,12 @@ impl Scheduler {
     }
 }
 
-/// Warns about parameters that are accepted and change nothing.
-fn without_effect(config: &EndpointPickerConfig, builder: &Builder, profiles: &[Profile]) -> Vec<String> {
+/// Returns warnings about parameters that are accepted and do not do what they say.
+fn of_parameters(config: &EndpointPickerConfig, builder: &Builder, profiles: &[Profile]) -> Vec<String> {
     let at =
         |name: &String| config.plugins.iter().position(|plugin| plugin.name() == name).unwrap_or_default();
-    let parameters = builder
-        .without_effect
-        .iter()
-        .map(|(plugin, why)| format!("plugins[{}].parameters: no effect: {why}", at(plugin)));
+    let parameters =
+        builder.warnings.iter().map(|(plugin, why)| format!("plugins[{}].parameters: {why}", at(plugin)));
     let is_known = |name: &String| profiles.iter().any(|profile| profile.name == *name);
     let unknown = builder.wanted_profiles.iter().filter(|(_, profile)| !is_known(profile));
     let unknown = unknown.map(|(plugin, profile)| {

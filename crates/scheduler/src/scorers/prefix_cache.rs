@@ -42,10 +42,10 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     let prefix = builder.prefix_or(parameters, wanted, producer.settings(parameters)?)?;
     if prefix < declared && producer != Producer::default() {
         let why = format!(
-            "set the parameters of the prefix producer at plugin \"{}\"",
+            "no effect: set the parameters of the prefix producer at plugin \"{}\"",
             builder.producers[prefix].name
         );
-        builder.without_effect.push((parameters.name.to_owned(), why));
+        builder.warnings.push((parameters.name.to_owned(), why));
     }
     Ok(Plugin::scorer(PrefixCache {
         prefix,

@@ -115,8 +115,8 @@ impl SessionAffinity {
         let given: RawParameters = parameters.read()?;
         let mut unused = |is_given: bool, field: &str, strategy: &str| {
             if is_given {
-                let why = format!("{field} needs strategy: {strategy}");
-                builder.without_effect.push((parameters.name.to_owned(), why));
+                let why = format!("no effect: {field} needs strategy: {strategy}");
+                builder.warnings.push((parameters.name.to_owned(), why));
             }
         };
         Ok(match given.strategy {

@@ -66,6 +66,14 @@ fn sizes_weights_and_labels_have_an_effect() {
 }
 
 #[test]
+fn an_index_of_the_size_that_llm_d_configures_is_smaller_and_says_so() {
+    let scheduler =
+        producer("{indexerConfig: {kvBlockIndexConfig: {inMemoryConfig: {size: 100000000}}}}").unwrap();
+    assert_eq!(scheduler.state().holdings()[0].settings().limits.entries, 1 << 24);
+    assert!(scheduler.warnings[0].contains("at most 16777216 blocks, and not 100000000"));
+}
+
+#[test]
 fn what_cannot_be_done_is_refused_by_name() {
     for (parameters, named) in [
         ("{tokenProcessorConfig: {blockSizeTokens: 0}}", "blockSizeTokens"),
