@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use longboat_download::address::Address;
+use longboat_download::address::{Address, Scheme};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A URI as Go's `net/url` parses and prints it: with the scheme in lower case, the path percent-encoded where needed,
@@ -57,9 +57,23 @@ impl Uri {
         self.0.is_empty()
     }
 
-    /// Returns the address of a model that the URI is.
+    /// Returns the address of a model that the URI is. Keys of buckets and paths of files are no URLs, so they are decoded.
     pub fn address(&self) -> Address {
-        Address::parse(&*self.0)
+        let address = Address::parse(&*self.0);
+        if !is_literal(address.scheme()) {
+            return address;
+        }
+        let decoded = unescape(&self.0).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        decoded.map_or(address, Address::parse)
+    }
+
+    /// Returns the text of a URI with this address.
+    pub fn text_of(address: &Address) -> String {
+        let text = address.as_str();
+        if !is_literal(address.scheme()) {
+            return text.to_owned();
+        }
+        text.replace('%', "%25").replace('?', "%3F").replace('#', "%23")
     }
 }
 
@@ -80,6 +94,11 @@ impl<'de> Deserialize<'de> for Uri {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
         Self::parse(&text).map_err(de::Error::custom)
     }
+}
+
+/// Whether addresses with this scheme have keys or paths in which every character means itself.
+fn is_literal(scheme: Scheme) -> bool {
+    matches!(scheme, Scheme::S3 | Scheme::Gcs | Scheme::Claim | Scheme::File)
 }
 
 // === parsing ===
@@ -235,7 +254,7 @@ fn is_fragment_byte(b: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Uri;
+    use super::{Address, Uri};
 
     fn printed(text: &str) -> String {
         Uri::parse(text).map_or_else(|error| format!("error: {error}"), |uri| uri.to_string())
@@ -258,6 +277,22 @@ mod tests {
         for (given, wanted) in table {
             assert_eq!(printed(given), wanted, "{given}");
         }
+    }
+
+    #[test]
+    fn keys_and_paths_are_decoded_and_urls_are_not() {
+        for (given, address) in [
+            ("s3://bucket/sp ace", "s3://bucket/sp ace"),
+            ("gs://bucket/ün%20ï", "gs://bucket/ün ï"),
+            ("pvc://claim/my model", "pvc://claim/my model"),
+            ("file:///models/100%25%23", "file:///models/100%#"),
+            ("s3://bucket/%ff", "s3://bucket/%FF"),
+            ("https://host/a b", "https://host/a%20b"),
+        ] {
+            assert_eq!(Uri::parse(given).unwrap().address().as_str(), address, "{given}");
+        }
+        let odd = Address::parse("file:///a?b/c#d%20e f");
+        assert_eq!(Uri::parse(&Uri::text_of(&odd)).unwrap().address(), odd);
     }
 
     #[test]

@@ -131,6 +131,12 @@ impl Address {
         matches!(self.scheme, Scheme::Http | Scheme::Https)
     }
 
+    /// The last part of the path of a web address, without the query.
+    fn file_name(&self) -> &str {
+        let path = self.path().split(['?', '#']).next().unwrap_or_default();
+        path.rsplit('/').next().unwrap_or(path)
+    }
+
     /// Splits the text after the scheme where the host ends. The path keeps its first character.
     fn split(&self) -> (&str, &str) {
         // In names and keys of buckets, `?` and `#` end nothing.
@@ -205,6 +211,9 @@ impl Address {
             Scheme::Https | Scheme::Http if names_nothing => {
                 Some("expected https://HOST/PATH: the host is missing")
             }
+            Scheme::Https | Scheme::Http if self.file_name().is_empty() => {
+                Some("expected https://HOST/PATH: the path names no file")
+            }
             Scheme::Https | Scheme::Http if self.meant().is_some() => {
                 Some("this is a web page about a model of the Hugging Face hub, and not the model")
             }
@@ -258,15 +267,17 @@ impl Address {
 impl Address {
     /// Returns why Longboat's storage initializer fetches nothing from this address. Other initializers may.
     pub fn unsupported(&self) -> Option<&'static str> {
+        if !self.is_web() {
+            return None;
+        }
+        let name = self.file_name().to_ascii_lowercase();
+        if [".tar.bz2", ".tbz2", ".tar.xz", ".txz"].iter().any(|end| name.ends_with(end)) {
+            return Some("bzip2 and xz are not supported; use .tar.gz or .tar.zst");
+        }
         if self.scheme != Scheme::Https {
             return None;
         }
-        if self
-            .path()
-            .split(['?', '#'])
-            .next()
-            .is_some_and(|path| path.to_ascii_lowercase().ends_with(".git"))
-        {
+        if name.ends_with(".git") {
             return Some("git repositories are not supported; use hf:// or oci://");
         }
         self.is_azure().then_some("Azure storage is not supported; use hf://, s3://, gs:// or oci://")
@@ -323,6 +334,8 @@ mod tests {
             "https://huggingface.co/a/b",
             "https://huggingface.co/a/b/blob/main/model.safetensors",
             "https://",
+            "https://host",
+            "https://host/a/?b=c/d",
             "http:///m",
             "oci://host/a/b:",
             "oci://host/A/b",

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use longboat_api::names::STORAGE_INITIALIZER;
+use longboat_api::{names::STORAGE_INITIALIZER, uri::Uri};
 use serde_json::json;
 
 use super::ModelReference;
@@ -32,7 +32,7 @@ spec:
             nvidia.com/gpu: \"1\"
 ",
             name_in_yaml(&self.service),
-            quoted(self.address.as_str()),
+            quoted(&Uri::text_of(&self.address)),
             quoted(&self.name)
         );
         let mut variables = self.patterns.variables().peekable();
@@ -64,6 +64,7 @@ fn name_in_yaml(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use longboat_api::uri::Uri;
     use longboat_manifest::ParseOutput;
     use longboat_offline::{Settings, validate::validate};
 
@@ -72,7 +73,7 @@ mod tests {
     #[test]
     fn the_manifest_of_each_form_of_a_model_is_valid() {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("a \"b\": c.gguf");
+        let file = folder.path().join("a \"b\": 100%?#c.gguf");
         std::fs::write(&file, "").unwrap();
         let boolean = folder.path().join("on");
         std::fs::create_dir(&boolean).unwrap();
@@ -85,7 +86,8 @@ mod tests {
         ] {
             let model = ModelReference::parse(text, patterns).unwrap();
             let documents = longboat_manifest::parse("run", &model.manifest()).unwrap();
-            assert_eq!(documents[0].text("/spec/model/uri"), model.address.as_str());
+            let uri = Uri::parse(documents[0].text("/spec/model/uri")).unwrap();
+            assert_eq!(uri.address(), model.address);
             assert_eq!(documents[0].text("/spec/model/name"), model.name);
             let report = validate(ParseOutput { documents, ..ParseOutput::default() }, &Settings::default());
             assert!(report.is_clean() && report.findings.is_empty(), "{text}: {:?}", report.findings);

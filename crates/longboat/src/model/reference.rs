@@ -76,6 +76,10 @@ impl ModelReference {
                 "`{address}` has credentials: expected them in the environment, where other users do not see them"
             );
         }
+        if let Some(why) = address.problem().or_else(|| address.unsupported()) {
+            let hint = address.meant().map_or_else(String::new, |meant| format!(": did you mean `{meant}`?"));
+            bail!("cannot use `{address}`: {why}{hint}");
+        }
         let name = match address.scheme() {
             Scheme::HuggingFace => {
                 let model =
@@ -197,6 +201,8 @@ mod tests {
         for (text, part) in [
             ("smollm2:135m", "did you mean `smollm2-135m`?"),
             ("smolm2-135m", "did you mean `smollm2-135m`?"),
+            ("https://huggingface.co/o/m", "did you mean `hf://o/m`?"),
+            ("s3://", "the bucket is missing"),
             ("llama", "the catalogue has no model `llama`"),
             ("Qwen/Qwen3-0.6B", "did you mean `hf://Qwen/Qwen3-0.6B`?"),
             ("hf.co/Qwen/Qwen3-0.6B", "did you mean `hf://Qwen/Qwen3-0.6B`?"),
