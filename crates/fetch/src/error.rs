@@ -112,6 +112,20 @@ pub enum FetchError {
         /// The address, redacted.
         source_uri: String,
     },
+    /// The source has files, and the patterns select none of them.
+    #[error("{}", none_selected(source_uri, allow, ignore, *files, names))]
+    NoneSelected {
+        /// The address, redacted.
+        source_uri: String,
+        /// The allowed patterns, or nothing.
+        allow: String,
+        /// The ignored patterns, or nothing.
+        ignore: String,
+        /// The number of files.
+        files: usize,
+        /// The names of the first files.
+        names: String,
+    },
     /// A file of the source has a name that cannot be used below the folder.
     #[error("refused file name `{name}` of the source: {why}")]
     Name {
@@ -183,12 +197,12 @@ pub enum FetchError {
     },
     /// The network must not be used, and there is no complete copy on this machine.
     #[error(
-        "offline mode (`--offline` or HF_HUB_OFFLINE) forbids the network, and `{resource}` is not \
-         completely on this machine"
+        "offline mode (`--offline` or HF_HUB_OFFLINE) forbids the network, and `{source_uri}` is not \
+         completely and unchanged on this machine"
     )]
     Offline {
-        /// The repository.
-        resource: String,
+        /// The address, redacted.
+        source_uri: String,
     },
     /// A file or folder cannot be read or written.
     #[error("cannot {action} `{}`: {source}", path.display())]
@@ -234,10 +248,11 @@ impl fmt::Display for Protocol {
 impl Protocol {
     fn authentication(self, resource: &str) -> String {
         match self {
-            Self::HuggingFace => {
-                "HuggingFace authentication failed. Set HF_TOKEN or request access to the gated repository."
-                    .into()
-            }
+            // The hub has the same answer for a repository that does not exist and for a private one.
+            Self::HuggingFace => format!(
+                "HuggingFace authentication failed. Set HF_TOKEN or request access to the gated repository. \
+                 Without access, the hub does not say whether '{resource}' exists: check its name, too."
+            ),
             Self::S3 => "S3 authentication failed. Set AWS_ACCESS_KEY_ID/AWS_SECRET_ACCESS_KEY or use \
                          awsAnonymousCredential=true."
                 .into(),
@@ -274,6 +289,21 @@ impl Protocol {
             _ => format!("{self} error [{status}] for '{resource}'."),
         }
     }
+}
+
+/// The sentence that alerts match comes first.
+fn none_selected(source_uri: &str, allow: &str, ignore: &str, files: usize, names: &str) -> String {
+    let patterns = [("STORAGE_ALLOW_PATTERNS", allow), ("STORAGE_IGNORE_PATTERNS", ignore)];
+    let patterns: Vec<String> = patterns
+        .into_iter()
+        .filter(|(_, patterns)| !patterns.is_empty())
+        .map(|(variable, patterns)| format!("{variable} `{patterns}`"))
+        .collect();
+    let list = if files > names.split(", ").count() { "among others " } else { "" };
+    format!(
+        "Failed to fetch model. No model found in {source_uri}. {} selects none of its files, which are {list}{names}.",
+        patterns.join(" with ")
+    )
 }
 
 // === impl FetchError ===

@@ -19,7 +19,7 @@ pub struct SourceFiles {
 pub async fn list_source(address: &Address, settings: &Settings) -> Result<SourceFiles, FetchError> {
     let source = source::start(address, settings)?;
     if settings.is_offline() && !source.is_offline() {
-        return Err(FetchError::Offline { resource: source.resource().to_owned() });
+        return Err(FetchError::Offline { source_uri: address.to_string() });
     }
     let listing = source.list(&settings.filter()).await?;
     let bytes = listing.files.iter().map(|file| file.size).sum();

@@ -72,6 +72,7 @@ fn named_path(source: &Address) -> Result<Option<PathBuf>, FetchError> {
 }
 
 /// Links the visible entries of a folder, or a single file, into a folder. A single archive is unpacked.
+/// Patterns select entries by their names, and members of the archive.
 pub(crate) fn link(source: &Path, destination: &Path, filter: &Filter) -> Result<(), FetchError> {
     let source = std::path::absolute(source).map_err(FetchError::file("find", source))?;
     let entries = if source.is_dir() {
@@ -88,12 +89,12 @@ pub(crate) fn link(source: &Path, destination: &Path, filter: &Filter) -> Result
     let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let is_wanted = |path: &PathBuf| {
         let name = name(path);
-        (!name.starts_with('.') || *path == source) && filter.wants(&name)
+        *path == source || (!name.starts_with('.') && filter.wants(&name))
     };
     let entries: Vec<PathBuf> = entries.into_iter().filter(is_wanted).collect();
     match entries.as_slice() {
         [] => Err(FetchError::Empty { source_uri: source.display().to_string() }),
-        [archive] if archive.is_file() && is_archive(&name(archive)) => unpack(archive, destination),
+        [archive] if archive.is_file() && is_archive(&name(archive)) => unpack(archive, destination, filter),
         entries => entries.iter().try_for_each(|entry| {
             let link = destination.join(name(entry));
             link_one(entry, &link)
@@ -126,7 +127,7 @@ fn link_one(entry: &Path, link: &Path) -> Result<(), FetchError> {
     }
 }
 
-fn unpack(archive: &Path, destination: &Path) -> Result<(), FetchError> {
+fn unpack(archive: &Path, destination: &Path, filter: &Filter) -> Result<(), FetchError> {
     tracing::info!("Unpacking: {}", archive.display());
     let target = Target::open(destination)?;
     let at = target.private_path("local-unpacked");
@@ -137,7 +138,7 @@ fn unpack(archive: &Path, destination: &Path) -> Result<(), FetchError> {
     };
     let (file, mut stage) = opened().map_err(FetchError::file("unpack", archive))?;
     let name = archive.display().to_string();
-    stage.unpack(file, &name, &name, &Members::default())?;
+    stage.unpack(file, &name, &name, &Members::selected_by(filter))?;
     let place = || -> io::Result<()> {
         for (path, member) in stage.finish() {
             if member.kind == EntryKind::Folder {

@@ -19,9 +19,6 @@ pub(crate) const SINGLE_REQUEST_LIMIT: u64 = 32 << 20;
 /// A source of models. Each call may be repeated.
 #[async_trait]
 pub(crate) trait Source: Send + Sync {
-    /// The name of the model in messages.
-    fn resource(&self) -> &str;
-
     /// Lists the files. The source itself applies the patterns, because some sources exempt some files.
     async fn list(&self, filter: &Filter) -> Result<Listing, FetchError>;
 
@@ -185,16 +182,25 @@ impl RemoteFile {
     }
 }
 
+// === impl Members ===
+
+impl Members {
+    /// All members that the patterns select.
+    pub(crate) fn selected_by(filter: &Filter) -> Self {
+        Self { filter: filter.clone(), ..Self::default() }
+    }
+}
+
 // === impl Listing ===
 
 impl Listing {
-    /// Marks a single archive to be unpacked.
+    /// Marks a single archive to be unpacked. The patterns select its members.
     #[must_use]
-    pub(crate) fn unpacking_a_single_archive(mut self) -> Self {
+    pub(crate) fn unpacking_a_single_archive(mut self, filter: &Filter) -> Self {
         if let [file] = self.files.as_mut_slice()
             && crate::names::is_archive(&file.path)
         {
-            file.placement = Placement::Archive(Box::default());
+            file.placement = Placement::Archive(Box::new(Members::selected_by(filter)));
         }
         self
     }

@@ -43,9 +43,9 @@ const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
 // === impl Target ===
 
 impl Target {
-    /// Opens an existing folder, and waits until no other download uses it.
+    /// Opens an existing folder, and waits until no other download uses it. Creates it again if it was removed meanwhile.
     pub(crate) fn open(path: &Path) -> Result<Self, FetchError> {
-        let opened = || -> io::Result<(OwnedFd, OwnedFd, File)> {
+        let opened = || -> io::Result<Option<(OwnedFd, OwnedFd, File)>> {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let folder = rustix::fs::open(path, flags, Mode::empty())?;
             make_folder(&folder, OWN_FOLDER)?;
@@ -56,10 +56,15 @@ impl Target {
                 tracing::info!(folder = %path.display(), "Waiting for another download in this folder.");
                 rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
             }
-            Ok((folder, own, lock))
+            let is_removed = rustix::fs::fstat(&lock)?.st_nlink == 0;
+            Ok((!is_removed).then_some((folder, own, lock)))
         };
-        let (folder, own, lock) = opened().map_err(FetchError::file("write to", path))?;
-        Ok(Self { path: path.to_owned(), folder, own, _lock: lock })
+        loop {
+            if let Some((folder, own, lock)) = opened().map_err(FetchError::file("write to", path))? {
+                return Ok(Self { path: path.to_owned(), folder, own, _lock: lock });
+            }
+            fs::create_dir_all(path).map_err(FetchError::file("create", path))?;
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -236,6 +241,29 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn a_folder_that_was_removed_while_a_download_waited_is_created_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("m");
+        fs::create_dir(&path).unwrap();
+        let first = Target::open(&path).unwrap();
+        let lock = path.join(OWN_FOLDER).join("lock");
+        let opened = || {
+            let files = fs::read_dir("/proc/self/fd").unwrap().flatten();
+            files.filter(|file| fs::read_link(file.path()).is_ok_and(|link| link == lock)).count()
+        };
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| Target::open(&path).unwrap());
+            while opened() < 2 {
+                std::thread::yield_now();
+            }
+            fs::remove_dir_all(&path).unwrap();
+            drop(first);
+            second.join().unwrap().private("p").unwrap();
+        });
+        assert!(lock.exists());
+    }
 
     #[test]
     fn links_in_the_target_lead_nowhere() {

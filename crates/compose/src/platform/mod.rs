@@ -119,8 +119,6 @@ pub enum OciMode {
     Modelcar,
     /// An image volume.
     Native,
-    /// The storage initializer downloads the image.
-    Fetch,
 }
 
 /// Where credentials are: key `credentials`. Empty strings mean unset.
@@ -399,9 +397,9 @@ fn storage(data: &BTreeMap<String, String>, images: &Images) -> Result<StorageIn
     let oci_mode = match raw.oci_model_mode.as_str() {
         "" if raw.enable_modelcar || raw.enable_oci_model_support => Some(OciMode::Modelcar),
         "" => None,
-        "modelcar" => Some(OciMode::Modelcar),
+        // The reference downloads images for other kinds than this one only.
+        "modelcar" | "fetch" => Some(OciMode::Modelcar),
         "native" => Some(OciMode::Native),
-        "fetch" => Some(OciMode::Fetch),
         other => {
             return Err(invalid(format!(
                 "invalid ociModelMode \"{other}\": must be one of \"modelcar\", \"native\", \"fetch\""

@@ -290,8 +290,7 @@ fn explained(facts: &Facts, pod: &Pod, failure: PodFailure) -> Cause {
             Cause::new("OutOfMemory", text, fix)
         }
         Fault::ContainerCrashes if container == STORAGE_INITIALIZER && facts.local => {
-            let fix = "use a model on this machine (`spec.model.uri: file:///FOLDER`), or `--engine sim`: the \
-                       simulator needs no model";
+            let fix = "correct what the message names, or use `--engine sim`: the simulator needs no model";
             Cause::new("ModelNotFetched", text, fix.to_owned())
         }
         Fault::ContainerCrashes if container == STORAGE_INITIALIZER => {

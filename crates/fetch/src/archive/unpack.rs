@@ -84,6 +84,7 @@ impl Stage {
                         file.set_permissions(Permissions::from_mode(masked(entry.mode)))?;
                     }
                 }
+                Kind::Symlink(_) | Kind::Hardlink(_) if !members.filter.wants(&path) => {}
                 Kind::Symlink(to) => self.link(&path, &to, archive)?,
                 Kind::Hardlink(to) => {
                     let Some(to) = wanted(&to, members)? else {
@@ -113,6 +114,9 @@ impl Stage {
                 self.folder(&path, archive)?;
                 continue;
             }
+            if !members.filter.wants(&path) {
+                continue;
+            }
             entry.seek(&mut file)?;
             let packed = (&mut file).take(entry.packed);
             let mut content: Box<dyn Read> = match entry.method {
@@ -123,9 +127,6 @@ impl Stage {
                 let mut to = String::new();
                 content.take(MAX_LINK).read_to_string(&mut to)?;
                 self.link(&path, &to, archive)?;
-                continue;
-            }
-            if !members.filter.wants(&path) {
                 continue;
             }
             let mode = if entry.mode == 0 { 0o644 } else { entry.mode };

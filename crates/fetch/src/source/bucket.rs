@@ -4,6 +4,12 @@ use longboat_download::address::Address;
 
 use crate::FetchError;
 
+/// Returns the path of a file for a key of an object. Keys may have empty parts, and paths have none.
+pub(super) fn relative(key: &str) -> String {
+    let parts: Vec<&str> = key.split('/').filter(|part| !part.is_empty()).collect();
+    parts.join("/")
+}
+
 /// Returns the bucket and the path in it. In a path, only slashes have a meaning.
 pub(super) fn bucket_and_path<'a>(
     address: &'a Address,

@@ -18,7 +18,7 @@ use crate::{
     http::{Client, Document, Limits, Request},
     remote::{ByteRange, FileResponse, Identity, Listing, RemoteFile, Source},
     settings::Settings,
-    source::bucket::bucket_and_path,
+    source::bucket::{bucket_and_path, relative},
     trust,
 };
 
@@ -102,8 +102,8 @@ impl Gcs {
         self.client.document(&self.request(path).await?, MAX_PAGE).await
     }
 
-    /// Returns the objects below the path. If there are none, returns the object with this name.
-    async fn objects(&self, filter: &Filter) -> Result<Vec<RemoteFile>, Failure> {
+    /// Returns the objects below the path. If there are none, returns the object with this name, or `None`.
+    async fn objects(&self, filter: &Filter) -> Result<Option<Vec<RemoteFile>>, Failure> {
         let prefix = if self.path.is_empty() { String::new() } else { format!("{}/", self.path) };
         let mut files = Vec::new();
         let mut is_folder = false;
@@ -125,8 +125,12 @@ impl Gcs {
             token = page.next_page_token.filter(|token| !token.is_empty());
             pages.turn(&self.endpoint, page.items.len(), token.as_deref())?;
             for object in page.items {
-                let Some(path) = object.name.strip_prefix(&prefix).map(str::to_owned) else { continue };
-                if !path.is_empty() && !path.ends_with('/') && filter.wants(&path) {
+                let Some(path) = object.name.strip_prefix(&prefix) else { continue };
+                if path.is_empty() || path.ends_with('/') {
+                    continue;
+                }
+                let path = relative(path);
+                if filter.wants(&path) {
                     files.push(object.into_file(path)?);
                 }
             }
@@ -135,18 +139,22 @@ impl Gcs {
             }
         }
         if is_folder || self.path.is_empty() {
-            return Ok(files);
+            return Ok(Some(files));
         }
         let path = format!(
             "storage/v1/b/{}/o/{}?projection=noAcl&prettyPrint=false",
             self.bucket,
             encode::part(&self.path)
         );
-        let document = self.ask(&path).await?;
+        let document = match self.ask(&path).await {
+            // The list above shows that the bucket exists.
+            Err(failure) if failure.status == Some(404) => return Ok(None),
+            document => document?,
+        };
         let object: Object = serde_json::from_slice(&document.body)
             .map_err(|error| Failure::last(format!("cannot read the object: {error}")))?;
         let name = self.path.rsplit('/').next().unwrap_or_default().to_owned();
-        Ok(vec![object.into_file(name)?])
+        Ok(Some(vec![object.into_file(name)?]))
     }
 }
 
@@ -175,13 +183,12 @@ impl Object {
 
 #[async_trait]
 impl Source for Gcs {
-    fn resource(&self) -> &str {
-        &self.bucket
-    }
-
     async fn list(&self, filter: &Filter) -> Result<Listing, FetchError> {
-        let files = self.objects(filter).await.map_err(|failure| self.error(failure))?;
-        Ok(Listing { revision: None, files }.unpacking_a_single_archive())
+        let Some(files) = self.objects(filter).await.map_err(|failure| self.error(failure))? else {
+            let resource = format!("{}/{}", self.bucket, self.path);
+            return Err(FetchError::NotFound { protocol: Protocol::Gcs, resource });
+        };
+        Ok(Listing { revision: None, files }.unpacking_a_single_archive(filter))
     }
 
     async fn open(&self, file: &RemoteFile, range: &ByteRange) -> Result<FileResponse, Failure> {

@@ -91,6 +91,10 @@ fn token(settings: &Settings) -> Option<String> {
 // === impl Hub ===
 
 impl Hub {
+    fn uri(&self) -> String {
+        format!("hf://{}", self.repository)
+    }
+
     fn url(&self, path: &str) -> Result<Url, Failure> {
         let endpoint = self.endpoint.as_str().trim_end_matches('/');
         Url::parse(&format!("{endpoint}/{path}")).map_err(|_| Failure::last("cannot build a valid address"))
@@ -177,10 +181,6 @@ impl Hub {
 
 #[async_trait]
 impl Source for Hub {
-    fn resource(&self) -> &str {
-        &self.repository
-    }
-
     fn is_offline(&self) -> bool {
         self.offline
     }
@@ -188,7 +188,7 @@ impl Source for Hub {
     async fn list(&self, filter: &Filter) -> Result<Listing, FetchError> {
         let (commit, mut files) = if self.offline {
             let found = self.cache.as_ref().and_then(|cache| cache.list(&self.revision));
-            found.ok_or_else(|| FetchError::Offline { resource: self.repository.clone() })?
+            found.ok_or_else(|| FetchError::Offline { source_uri: self.uri() })?
         } else {
             self.model().await.map_err(|failure| self.error(failure))?
         };
@@ -220,7 +220,7 @@ impl Source for Hub {
 
     async fn open(&self, file: &RemoteFile, range: &ByteRange) -> Result<FileResponse, Failure> {
         if self.offline {
-            return Err(FetchError::Offline { resource: self.repository.clone() }.into());
+            return Err(FetchError::Offline { source_uri: self.uri() }.into());
         }
         let known = self.locations.lock().get(&*file.path).cloned();
         if let Some(location) = known {

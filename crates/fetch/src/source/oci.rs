@@ -263,10 +263,6 @@ impl Oci {
 
 #[async_trait]
 impl Source for Oci {
-    fn resource(&self) -> &str {
-        &self.shown
-    }
-
     async fn list(&self, filter: &Filter) -> Result<Listing, FetchError> {
         let listing = self.layers(filter).await.map_err(|failure| self.error(failure))?;
         let archives = listing.files.iter().filter(|file| file.placement != Placement::File).count();

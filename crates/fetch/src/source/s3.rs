@@ -32,7 +32,7 @@ use crate::{
         ByteRange, FileResponse, Identity, Listing, Parallelism, RemoteFile, SINGLE_REQUEST_LIMIT, Source,
     },
     settings::Settings,
-    source::bucket::bucket_and_path,
+    source::bucket::{bucket_and_path, relative},
     trust,
 };
 
@@ -138,8 +138,7 @@ fn place(key: &str, asked: &str) -> Option<String> {
         key.strip_prefix(asked)?.strip_prefix('/')?
     };
     // A key that ends in a slash marks a folder.
-    let path = rest.trim_start_matches('/');
-    (!path.is_empty() && !path.ends_with('/')).then(|| path.to_owned())
+    (!rest.is_empty() && !rest.ends_with('/')).then(|| relative(rest))
 }
 
 // === impl S3 ===
@@ -320,23 +319,19 @@ fn remote(path: String, object: Object) -> RemoteFile {
 
 #[async_trait]
 impl Source for S3 {
-    fn resource(&self) -> &str {
-        &self.bucket
-    }
-
     async fn list(&self, filter: &Filter) -> Result<Listing, FetchError> {
         let files = match self.objects(filter).await {
             Ok(files) => files,
             Err(failure) => return Err(self.listing_error(failure).await),
         };
-        if files.is_empty() {
+        if files.is_empty() && *filter == Filter::default() {
             let source_uri = if self.key.is_empty() { self.bucket.clone() } else { self.key.clone() };
             return Err(FetchError::Empty { source_uri });
         }
         for file in &files {
             tracing::debug!("Found S3 object: {} ({} bytes)", file.locator, file.size.unwrap_or(0));
         }
-        Ok(Listing { revision: None, files }.unpacking_a_single_archive())
+        Ok(Listing { revision: None, files }.unpacking_a_single_archive(filter))
     }
 
     async fn describe(&self, file: &RemoteFile) -> Result<RemoteFile, FetchError> {
@@ -387,6 +382,11 @@ impl Source for S3 {
                 protocol,
                 why: format!("the clock of this machine differs too much from that of the server ({code})"),
             },
+            (Some(403), "InvalidObjectState") => FetchError::Answer {
+                protocol,
+                resource,
+                why: format!("an object is archived: restore it from its storage class first ({code})"),
+            },
             (Some(status), code) if !code.is_empty() && ![401, 403, 404].contains(&status) => {
                 let code = crate::names::shown(code);
                 FetchError::Answer {
@@ -417,6 +417,7 @@ mod tests {
             ("m/l-2/a", "m/l", None),
             ("m/l/", "m/l", None),
             ("m/l//a", "m/l", Some("a")),
+            ("m/l/s//a", "m/l", Some("s/a")),
             ("a/b", "", Some("a/b")),
             ("m/la", "m/l", None),
         ] {

@@ -86,7 +86,7 @@ impl Credentials {
                 .map_err(FetchError::file("read AWS_WEB_IDENTITY_TOKEN_FILE", file))?;
             return self.web_identity(role, token.trim()).await.map_err(refused("web identity"));
         }
-        if let Some(keys) = self.shared_file() {
+        if let Some(keys) = self.shared_file()? {
             return Ok(keys);
         }
         if self.settings.get("AWS_CONTAINER_CREDENTIALS_FULL_URI").is_some()
@@ -132,12 +132,35 @@ impl Credentials {
             .map_err(|why| Failure::last(format!("cannot read the response with the keys: {why}")))
     }
 
-    /// Returns the keys of the profile `AWS_PROFILE` in the shared file.
-    fn shared_file(&self) -> Option<Keys> {
-        let file = self.settings.get("AWS_SHARED_CREDENTIALS_FILE").map(PathBuf::from);
-        let file = file.or_else(|| Some(self.settings.home()?.join(".aws/credentials")))?;
-        let text = std::fs::read_to_string(file).ok()?;
-        profile(&text, self.settings.get("AWS_PROFILE").unwrap_or("default"))
+    /// Returns the keys of the profile `AWS_PROFILE` in the shared file. Another identity must not stand in for one that was asked for by
+    /// name.
+    fn shared_file(&self) -> Result<Option<Keys>, FetchError> {
+        const FILE: &str = "AWS_SHARED_CREDENTIALS_FILE";
+        const PROFILE: &str = "AWS_PROFILE";
+        let named = self.settings.get(FILE).map(PathBuf::from);
+        let is_named = named.is_some();
+        let Some(file) = named.or_else(|| Some(self.settings.home()?.join(".aws/credentials"))) else {
+            return Ok(None);
+        };
+        let text = match std::fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error) if is_named => {
+                return Err(FetchError::setting(FILE, format!("cannot read `{}`: {error}", file.display())));
+            }
+            Err(_) => String::new(),
+        };
+        let name = self.settings.get(PROFILE);
+        match (profile(&text, name.unwrap_or("default")), name) {
+            (None, Some(name)) => Err(FetchError::setting(
+                PROFILE,
+                format!(
+                    "`{}` has no profile `{name}` with aws_access_key_id and aws_secret_access_key; profiles with roles or SSO \
+                     are not supported",
+                    file.display()
+                ),
+            )),
+            (keys, _) => Ok(keys),
+        }
     }
 
     async fn container(&self) -> Result<Keys, Failure> {
@@ -223,5 +246,12 @@ mod tests {
         let keys = profile(text, "default").unwrap();
         assert_eq!((keys.id.as_str(), keys.secret.as_str()), ("A", "S="));
         assert!(profile(text, "other").is_none() && profile(text, "none").is_none());
+        let settings = Settings::default().with("HOME", "/none");
+        let found = |settings: Settings| Credentials::new(&settings, "r").shared_file();
+        assert!(matches!(found(settings.clone()), Ok(None)));
+        for (variable, value) in [("AWS_PROFILE", "mine"), ("AWS_SHARED_CREDENTIALS_FILE", "/none/keys")] {
+            let Err(error) = found(settings.with(variable, value)) else { panic!("{variable}") };
+            assert!(error.to_string().contains(variable) && error.to_string().contains(value), "{error}");
+        }
     }
 }

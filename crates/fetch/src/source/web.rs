@@ -17,7 +17,7 @@ use crate::{
     filter::Filter,
     http::{Client, Limits, Request, ascii},
     names,
-    remote::{ByteRange, FileResponse, Listing, Parallelism, Placement, RemoteFile, Source},
+    remote::{ByteRange, FileResponse, Listing, Members, Parallelism, Placement, RemoteFile, Source},
     settings::Settings,
     trust,
 };
@@ -94,15 +94,11 @@ fn headers(url: &Url, settings: &Settings) -> Result<Vec<(HeaderName, String)>, 
 
 #[async_trait]
 impl Source for Web {
-    fn resource(&self) -> &str {
-        &self.shown
-    }
-
-    async fn list(&self, _filter: &Filter) -> Result<Listing, FetchError> {
+    async fn list(&self, filter: &Filter) -> Result<Listing, FetchError> {
         let mut file = RemoteFile::new(&self.name, &self.shown);
         file.ranged = false;
         if self.is_archive {
-            file.placement = Placement::Archive(Box::default());
+            file.placement = Placement::Archive(Box::new(Members::selected_by(filter)));
         }
         Ok(Listing { revision: None, files: vec![file] })
     }

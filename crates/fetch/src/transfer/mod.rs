@@ -31,6 +31,9 @@ use crate::{
 /// The maximum number of files that are described or hashed at the same time before the download.
 const CONCURRENCY: usize = 8;
 
+/// The maximum number of files that a message names.
+const MAX_NAMES: usize = 10;
+
 /// The transfer of one source into one folder.
 pub(crate) struct Transfer {
     pub(crate) source: Arc<dyn Source>,
@@ -104,7 +107,7 @@ impl Transfer {
 
     async fn download(self: Arc<Self>, listing: Listing) -> Result<(), FetchError> {
         if listing.files.is_empty() {
-            return Err(FetchError::Empty { source_uri: self.uri.clone() });
+            return Err(self.no_files().await);
         }
         names::check_all(&listing.files, |file| (&*file.path, &*file.locator))?;
         let Listing { revision, files } = listing;
@@ -165,6 +168,27 @@ impl Transfer {
         .await
     }
 
+    /// The error of a source without files that the patterns select. It names some files that the patterns leave out.
+    async fn no_files(&self) -> FetchError {
+        let empty = FetchError::Empty { source_uri: self.uri.clone() };
+        if self.filter == Filter::default() {
+            return empty;
+        }
+        let all = self.source.list(&Filter::default()).await.map(|listing| listing.files).unwrap_or_default();
+        if all.is_empty() {
+            return empty;
+        }
+        let [allow, ignore] = self.filter.shown().map(Option::unwrap_or_default);
+        let names: Vec<String> = all.iter().take(MAX_NAMES).map(|file| names::shown(&file.path)).collect();
+        FetchError::NoneSelected {
+            source_uri: self.uri.clone(),
+            allow,
+            ignore,
+            files: all.len(),
+            names: names.join(", "),
+        }
+    }
+
     /// Finds the files that are already in the folder.
     async fn compare(
         self: Arc<Self>,
@@ -193,9 +217,12 @@ impl Transfer {
     pub(super) fn is_same(&self, file: &RemoteFile, revision: Option<&str>, done: &FileRecord) -> bool {
         let identity = done.identity.is_some() && file.identity().as_deref() == done.identity.as_deref();
         let revision = revision.is_some() && revision == done.revision.as_deref();
+        (identity || (revision && !file.described)) && self.is_untouched(done)
+    }
+
+    fn is_untouched(&self, done: &FileRecord) -> bool {
         let stat = self.target.stat(&done.path);
-        (identity || (revision && !file.described))
-            && stat.is_some_and(|stat| (stat.size, stat.modified) == (done.size, done.modified))
+        stat.is_some_and(|stat| (stat.size, stat.modified) == (done.size, done.modified))
     }
 
     /// Gets the properties that the listing did not contain, and checks the files again.
@@ -304,10 +331,8 @@ impl Transfer {
             if is_wanted(&done.path) || unpacked.contains(&done.path) {
                 return Ok(());
             }
-            let stat = self.target.stat(&done.path);
-            let is_ours = stat.is_some_and(|stat| (stat.size, stat.modified) == (done.size, done.modified));
             let remove = || -> io::Result<()> {
-                if is_ours {
+                if self.is_untouched(&done) {
                     tracing::info!(file = &*done.path, "Removing a file that the source no longer has.");
                     self.target.remove(&done.path)?;
                 }
@@ -317,13 +342,9 @@ impl Transfer {
         })
     }
 
-    /// Accepts the existing files if the source cannot be used. All files must have been downloaded, and every digest must be
-    /// right.
+    /// Accepts the existing files if the source cannot be used. All files must have been downloaded, and must be unchanged.
     async fn accept_present_files(self: Arc<Self>, error: Option<FetchError>) -> Result<(), FetchError> {
-        let failed = || {
-            let resource = self.source.resource().to_owned();
-            error.unwrap_or(FetchError::Offline { resource })
-        };
+        let failed = || error.unwrap_or_else(|| FetchError::Offline { source_uri: self.uri.clone() });
         let complete = self.ledger.complete().is_some_and(|(_, filter)| filter == self.filter.key());
         if !complete {
             return Err(failed());
@@ -344,13 +365,14 @@ impl Transfer {
         tracing::warn!(
             source = self.uri,
             "The source did not list its files; using the files of an earlier download, which are complete \
-             and have the right digests."
+             and unchanged."
         );
         Ok(())
     }
 
     fn is_verified(&self, done: &FileRecord) -> bool {
-        let Some(digest) = done.digest else { return false };
+        // Members of archives, empty files and files for which the source announces no digest have size and time only.
+        let Some(digest) = done.digest else { return self.is_untouched(done) };
         let hashed = self.target.read(&done.path).and_then(|file| hash(&file, &digest, done.size));
         hashed.is_ok_and(|hashed| hashed == digest)
     }

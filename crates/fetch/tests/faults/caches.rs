@@ -125,6 +125,9 @@ async fn the_head_of_a_file_is_read_without_the_rest_and_a_pull_fills_the_cache(
     assert_eq!(std::fs::read(folder.join("config.json")).unwrap(), b"{}\n");
     assert!(!folder.join("sub").exists());
     assert_eq!(longboat_fetch::local_copy(&model, &only).unwrap(), Some(folder));
+    let none = settings.with("STORAGE_ALLOW_PATTERNS", "*Q5*");
+    let error = longboat_fetch::pull(&model, &none, None).await.unwrap_err().to_string();
+    assert!(error.contains("`*Q5*` selects none of its files, which are config.json, sub/w.saf"), "{error}");
     // The whole model is another entry of the cache.
     assert_eq!(longboat_fetch::local_copy(&model, &settings).unwrap(), None);
 }

@@ -95,7 +95,7 @@ async fn keys_that_differ_in_slashes_only_are_refused() {
     let buckets = buckets.map(|(name, objects)| (name.to_owned(), objects.into_iter().collect()));
     let store = Store { buckets: buckets.into(), ..Store::default() };
     let address = servers.serve("s3", Arc::new(move |request| store.s3(request))).await;
-    for (bucket, named) in [("first", "`m/l//a` and `m/l/a`"), ("deep", "`s//a`")] {
+    for (bucket, named) in [("first", "`m/l//a` and `m/l/a`"), ("deep", "`m/l/s//a` and `m/l/s/a`")] {
         let dir = tempfile::tempdir().unwrap();
         let variables = [
             ("AWS_ENDPOINT_URL", format!("http://{address}")),

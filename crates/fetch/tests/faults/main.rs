@@ -243,6 +243,25 @@ async fn a_body_that_is_compressed_without_being_asked_for_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn patterns_select_members_and_unchanged_members_need_no_network() {
+    longboat_tls::install_default_provider();
+    let servers = Arc::new(Servers::default());
+    let content = Arc::new(tar(&[("config.json", 0o644, b"{}\n".to_vec()), ("w.bin", 0o644, vec![7; 5])]));
+    let address = servers.serve("web", Arc::new(move |_: &Request| Answer::file(&content))).await;
+    let dir = tempfile::tempdir().unwrap();
+    let pairs = [format!("http://{address}/m.tar"), dir.path().display().to_string()];
+    let patterns = ("STORAGE_ALLOW_PATTERNS".to_owned(), "*.json".to_owned());
+    fetch(&pairs, vec![patterns.clone()]).await.unwrap();
+    assert!(dir.path().join("config.json").exists() && !dir.path().join("w.bin").exists());
+    let settings = Settings::new(vec![patterns]).unwrap().offline();
+    let offline = || run_with(Args { pairs: pairs.to_vec(), mode: None }, &settings, None);
+    offline().await.unwrap();
+    std::fs::write(dir.path().join("config.json"), "{ }\n\n").unwrap();
+    let error = offline().await.unwrap_err().to_string();
+    assert!(error.contains(&pairs[0]), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn layers_in_zstandard_are_unpacked() {
     longboat_tls::install_default_provider();
     let archive =

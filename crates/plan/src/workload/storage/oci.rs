@@ -28,7 +28,7 @@ const IMAGE_VOLUME: &str = "mnt-models";
 pub(super) fn attach(pod: &mut PodSpec, image: &str, attachment: &Attachment) -> Result<(), StorageError> {
     match attachment.platform.storage.oci_mode {
         Some(OciMode::Native) => attach_native(pod, image, attachment),
-        Some(OciMode::Modelcar | OciMode::Fetch) => attach_modelcar(pod, image, attachment),
+        Some(OciMode::Modelcar) => attach_modelcar(pod, image, attachment),
         None => Err(StorageError::OciDisabled),
     }
 }
