@@ -185,6 +185,8 @@ pub mod event {
     pub const SCHEDULER_CONFIG_KEPT: &str = "SchedulerConfigKept";
     /// The picker configuration uses the former name of a plugin.
     pub const DEPRECATED_PLUGIN: &str = "DeprecatedPlugin";
+    /// The picker's template has a tokenizer container, which the controller removes.
+    pub const TOKENIZER_REMOVED: &str = "TokenizerRemoved";
     /// Two services of a namespace serve the same model name.
     pub const MODEL_NAME_COLLISION: &str = "ModelNameCollision";
     /// Members of a routing group serve different models.

@@ -6,6 +6,9 @@ use clap::ArgAction;
 use longboat_api::names;
 use longboat_key::Namespace;
 
+/// The variable with the prefix of the preset names.
+pub(crate) const PRESET_PREFIX: &str = "LLM_INFERENCE_SERVICE_CONFIG_PREFIX";
+
 /// Settings of the controller.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
@@ -25,7 +28,7 @@ pub struct Args {
     /// Prefix of the preset names.
     #[arg(
         long,
-        env = "LLM_INFERENCE_SERVICE_CONFIG_PREFIX",
+        env = PRESET_PREFIX,
         default_value = names::DEFAULT_PRESET_PREFIX,
         value_name = "PREFIX"
     )]
@@ -60,6 +63,11 @@ pub struct Args {
     /// Number of services that are reconciled at the same time. Reconciling mostly waits for the API server.
     #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub workers: u16,
+
+    /// Image of pickers, routing sidecars and downloads, unless `inferenceservice-config` names another. Default: the image of the
+    /// controller's own pod.
+    #[arg(long, value_name = "IMAGE")]
+    pub image: Option<String>,
 
     /// Serve the Gateways whose class has the controller `longboat.dev/gateway`, with pods of this image, which must be one of
     /// this build. Default: serve no Gateways.
@@ -99,6 +107,7 @@ impl Default for Args {
             prevent_preset_deletion: true,
             cluster_domain: "cluster.local".to_owned(),
             workers: 8,
+            image: None,
             gateway_image: None,
             migration: Migration::default(),
         }

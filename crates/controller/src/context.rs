@@ -118,7 +118,9 @@ impl Context {
         let key = Key::new(namespace, Name(names::PLATFORM_CONFIG_MAP));
         let parsed = match self.caches.config_maps.get(&key) {
             None => Err(PlatformError::Missing { name: names::PLATFORM_CONFIG_MAP }),
-            Some(found) => Platform::parse(texts_of(&found), namespace).map(Arc::new),
+            Some(found) => {
+                Platform::parse_for(texts_of(&found), namespace, self.args.image.as_deref()).map(Arc::new)
+            }
         };
         let mut platform = self.platform.write();
         let changed = *platform != parsed;

@@ -24,6 +24,7 @@ mod fence;
 mod finalizer;
 mod hash;
 mod health;
+mod installed;
 mod lookups;
 mod merged;
 mod metrics;

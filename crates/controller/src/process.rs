@@ -18,6 +18,7 @@ use crate::{
     events,
     fence::Fence,
     health::{self, Listen},
+    installed,
     metrics::{Metrics, MetricsSettings, Monitoring},
     outbound,
     readiness::{Check, Readiness},
@@ -163,7 +164,11 @@ impl Process {
         } else {
             (everybody.clone(), None)
         };
-        let context = Arc::new(Context::new(reconciler, self.args, sink, metrics.clone()));
+        let mut args = self.args;
+        if args.image.is_none() {
+            args.image = installed::image_of_this_pod(&everybody, args.system_namespace.as_deref()).await;
+        }
+        let context = Arc::new(Context::new(reconciler, args, sink, metrics.clone()));
         let readiness = Readiness::default();
         readiness.expect(Check::Caches);
         readiness.expect(Check::Webhooks);

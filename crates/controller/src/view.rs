@@ -17,7 +17,7 @@ use crate::{
     args::Args,
     capabilities,
     context::Context,
-    events,
+    events, installed,
     metrics::Metrics,
     observe, reader,
     watch::{
@@ -62,11 +62,13 @@ pub enum ViewError {
     },
 }
 
-/// Reads the cluster once. `args.namespaces` limits which namespaces are read, as for the controller.
+/// Reads the cluster once, as the controller that is installed there sees it. `args.namespaces` limits which namespaces are read, as for
+/// the controller.
 ///
 /// # Errors
 /// If the API server does not respond, or does not serve our kinds.
-pub async fn view(args: Args, client: Client) -> Result<View, ViewError> {
+pub async fn view(mut args: Args, client: Client) -> Result<View, ViewError> {
+    installed::complete(&mut args, &client).await;
     // Nothing is written here, so the receiving end is dropped.
     let (sink, _) = events::channel();
     let context = Context::new(client, args, sink, Metrics::new());

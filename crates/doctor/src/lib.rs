@@ -9,6 +9,7 @@ mod check;
 mod facts;
 mod finding;
 pub mod gather;
+mod reinstall;
 mod text;
 
 pub use facts::{Answers, Engine, Facts};

@@ -11,7 +11,7 @@ use super::{
     section::{LONGBOAT, PlatformError, section},
 };
 
-/// The image of this build.
+/// The image under which this build is published. An installation may have another.
 pub const IMAGE: &str = concat!("ghcr.io/longboat/longboat:v", env!("CARGO_PKG_VERSION"));
 
 /// Which images are used for the roles of Longboat: `image` of the key `longboat`. The roles are the picker and the routing
@@ -20,7 +20,7 @@ pub const IMAGE: &str = concat!("ghcr.io/longboat/longboat:v", env!("CARGO_PKG_V
 pub enum Images {
     /// The images of the reference, as the presets name them.
     Reference,
-    /// The image of Longboat: [`IMAGE`], or a copy of it in another registry.
+    /// The image of Longboat: that of the controller, unless the settings name another.
     Ours(String),
 }
 
@@ -73,11 +73,12 @@ pub(super) struct RawLongboat {
     download_progress_port: Option<u16>,
 }
 
-/// Reads the key; what other keys set has its default.
-pub(super) fn read(data: &BTreeMap<String, String>) -> Result<Platform, PlatformError> {
+/// Reads the key; what other keys set has its default. `own` is the image of the controller.
+pub(super) fn read(data: &BTreeMap<String, String>, own: Option<&str>) -> Result<Platform, PlatformError> {
     let raw: RawLongboat = section(data, "longboat")?.unwrap_or_default();
     Ok(Platform {
-        images: images(&raw)?,
+        images: images(&raw, own)?,
+        controller_image: own.map(str::to_owned),
         pod_security: pod_security(&raw)?,
         disruption_budgets: raw.disruption_budgets,
         picker_clients: picker_clients(&raw)?,
@@ -96,9 +97,9 @@ fn invalid(problem: String) -> PlatformError {
 /// The value that stands for the images of the reference.
 const REFERENCE: &str = "reference";
 
-fn images(raw: &RawLongboat) -> Result<Images, PlatformError> {
+fn images(raw: &RawLongboat, own: Option<&str>) -> Result<Images, PlatformError> {
     match raw.image.as_str() {
-        "" => Ok(Images::default()),
+        "" => Ok(own.map_or_else(Images::default, |own| Images::Ours(own.to_owned()))),
         REFERENCE => Ok(Images::Reference),
         image if image.contains(char::is_whitespace) => Err(invalid(format!(
             "\"longboat\".\"image\" is {image:?}: expected an image, or \"{REFERENCE}\" for the images of \
@@ -141,7 +142,7 @@ fn shared_picker(raw: &RawLongboat) -> Result<bool, PlatformError> {
             )));
         }
     }
-    if images(raw)? == Images::Reference {
+    if images(raw, None)? == Images::Reference {
         return Err(invalid(format!(
             "\"longboat\".\"picker\" is \"{SHARED}\" and \"longboat\".\"image\" is \"{REFERENCE}\": only Longboat's picker can \
              be shared, so set an image of Longboat"

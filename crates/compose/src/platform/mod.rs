@@ -33,6 +33,8 @@ pub struct Platform {
     pub autoscaling: Option<Autoscaling>,
     /// Whether models are cached on nodes.
     pub local_model: bool,
+    /// The image of the controller, if it is known.
+    pub controller_image: Option<String>,
     /// Which images the presets use for the roles of Longboat.
     pub images: Images,
     /// The Pod Security profile that pods follow.
@@ -272,13 +274,23 @@ impl Platform {
         data: &BTreeMap<String, String>,
         system_namespace: Namespace<&str>,
     ) -> Result<Self, PlatformError> {
+        Self::parse_for(data, system_namespace, None)
+    }
+
+    /// Like [`Self::parse`], for a controller with another image than [`IMAGE`]. Pickers, routing sidecars and downloads have the
+    /// controller's image, unless the settings name another.
+    pub fn parse_for(
+        data: &BTreeMap<String, String>,
+        system_namespace: Namespace<&str>,
+        controller_image: Option<&str>,
+    ) -> Result<Self, PlatformError> {
         let scheduler: RawScheduler = section(data, "scheduler")?.unwrap_or_default();
         let mut expiration_annotations = scheduler.expiration_annotations;
         if expiration_annotations.is_empty() {
             expiration_annotations.push(CERTIFICATE_EXPIRATION.to_owned());
         }
         let local: RawLocalModel = section(data, "localModel")?.unwrap_or_default();
-        let own = longboat::read(data)?;
+        let own = longboat::read(data, controller_image)?;
         Ok(Self {
             ingress: ingress(data, system_namespace)?,
             storage: storage(data, &own.images)?,

@@ -106,7 +106,7 @@ impl LiveFacts {
         let Some(found) = api.get_opt(names::PLATFORM_CONFIG_MAP).await? else {
             return Ok(Err(PlatformError::Missing { name: names::PLATFORM_CONFIG_MAP }));
         };
-        Ok(Platform::parse(texts_of(&found), namespace))
+        Ok(Platform::parse_for(texts_of(&found), namespace, self.args.image.as_deref()))
     }
 
     /// The model caches of `namespace` and of the cluster, and the nodes that they are on.

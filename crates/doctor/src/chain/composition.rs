@@ -6,7 +6,7 @@ use longboat_api::{
 use longboat_key::{Name, Namespace};
 use longboat_manifest::nearest;
 
-use crate::{check::platform, facts::Facts, finding::Cause};
+use crate::{check::platform, facts::Facts, finding::Cause, reinstall};
 
 pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Cause {
     let namespace = Namespace::of(&service.metadata);
@@ -24,7 +24,7 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
             let is_shipped = preset::shipped().any(|suffix| facts.preset_names.full(suffix) == missing);
             let fix = match nearest(known.iter().copied(), missing) {
                 Some(meant) => format!("spec.baseRefs: did you mean `{meant}`?"),
-                None if is_shipped => "run `longboat install`: it applies the presets".to_owned(),
+                None if is_shipped => format!("{}: it applies the presets", reinstall::command(facts, "")),
                 None if is_preset => format!(
                     "no preset of this build has that name: apply an LLMInferenceServiceConfig of that name in {namespace}, or use \
                      another kind of parallelism, such as spec.parallelism.data with spec.parallelism.dataLocal"

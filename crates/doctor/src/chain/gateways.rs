@@ -6,7 +6,7 @@ use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::nearest;
 
 use super::{condition, reason_and_message};
-use crate::{facts::Facts, finding::Cause};
+use crate::{facts::Facts, finding::Cause, reinstall};
 
 /// Returns what is wrong with a Gateway, or `None` if it works.
 pub(crate) fn cause(facts: &Facts, namespace: Namespace<&str>, name: Name<&str>) -> Option<Cause> {
@@ -112,9 +112,10 @@ fn class(facts: &Facts, name: &str) -> Option<Cause> {
             .filter_map(|class| class.metadata.name.as_deref())
             .collect();
         let fix = if all.is_empty() {
-            "install a Gateway controller, which creates a GatewayClass: Longboat's own with `longboat install \
-             --set gateway.enabled=true`, or one such as Envoy Gateway or Istio"
-                .to_owned()
+            format!(
+                "install a Gateway controller, which creates a GatewayClass, such as Envoy Gateway or Istio; or, for Longboat's own, {}",
+                reinstall::command(facts, "--set gateway.enabled=true")
+            )
         } else {
             format!(
                 "set spec.gatewayClassName of the Gateway to one of the classes that exist: {}",

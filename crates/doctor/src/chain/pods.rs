@@ -84,7 +84,16 @@ fn cause(facts: &Facts, pod: &Pod) -> Cause {
     let logs = format!("kubectl logs -n {namespace} {name} --all-containers");
     let unready = status.container_statuses.iter().flatten().find(|container| !container.ready);
     let running = unready.filter(|found| found.state.as_ref().is_some_and(|state| state.running.is_some()));
-    let probe = events(facts, pod, &["Unhealthy"]).next();
+    // A container whose start probe has succeeded has been started for good, and an earlier run of it is over.
+    let is_current = |event: &&Event| {
+        let message = event.message.as_deref().unwrap_or_default();
+        let started = running.and_then(|found| found.started) == Some(true);
+        let since = running.and_then(|found| found.state.as_ref()?.running.as_ref()?.started_at.as_ref());
+        let at = event.last_timestamp.as_ref();
+        let is_old = at.zip(since).is_some_and(|(at, since)| at.0 < since.0);
+        !is_old && !(started && message.starts_with("Startup probe failed"))
+    };
+    let probe = events(facts, pod, &["Unhealthy"]).find(is_current);
     match (running, probe) {
         (Some(container), Some(event)) => {
             let message = event.message.clone().unwrap_or_default();
@@ -123,17 +132,17 @@ fn events<'a>(facts: &'a Facts, pod: &'a Pod, reasons: &'a [&str]) -> impl Itera
 
 /// What to do if a probe and its server do not agree on TLS.
 fn scheme_fix(message: &str) -> Option<String> {
-    let (scheme, setting) = if message.contains("server gave HTTP response to HTTPS client") {
-        ("HTTP", "true")
-    } else if message.contains("malformed HTTP response") {
-        ("HTTPS", "false")
-    } else {
-        return None;
-    };
-    Some(format!(
-        "set `scheme: {scheme}` in the probe, or `enableLLMInferenceServiceTLS: {setting}` in the key `ingress` of the platform's \
-         settings"
-    ))
+    if message.contains("server gave HTTP response to HTTPS client") {
+        return Some(
+            "set `scheme: HTTP` in the probe, or `enableLLMInferenceServiceTLS: true` in the key `ingress` of the platform's settings"
+                .to_owned(),
+        );
+    }
+    message.contains("malformed HTTP response").then(|| {
+        "set `scheme: HTTPS` in the probe, or serve without TLS: remove the engine's `--ssl-…` flags, or set \
+         `enableLLMInferenceServiceTLS: false` in the key `ingress` of the platform's settings"
+            .to_owned()
+    })
 }
 
 /// What to do if a server accepts connections and does not answer. While a model loads, nothing listens, so this is not the reason.
@@ -290,7 +299,8 @@ fn explained(facts: &Facts, pod: &Pod, failure: PodFailure) -> Cause {
             Cause::new("OutOfMemory", text, fix)
         }
         Fault::ContainerCrashes if container == STORAGE_INITIALIZER && facts.local => {
-            let fix = "correct what the message names, or use `--engine sim`: the simulator needs no model";
+            let fix = "correct what the message names, use a model on this machine (`spec.model.uri: file:///FOLDER`), or `--engine sim`: \
+                       the simulator needs no model";
             Cause::new("ModelNotFetched", text, fix.to_owned())
         }
         Fault::ContainerCrashes if container == STORAGE_INITIALIZER => {

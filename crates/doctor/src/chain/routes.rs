@@ -90,6 +90,9 @@ fn refused(
                 groups::POOL
             )
         }
+        "InvalidKind" if !names_pool(route) => {
+            "name a Service or an InferencePool in backendRefs of the route, or a Gateway whose controller knows this kind".to_owned()
+        }
         "InvalidKind" => {
             "the Gateway's controller does not support InferencePools: enable its inference extension, or \
              remove spec.router.scheduler from the service"
@@ -107,6 +110,11 @@ fn refused(
         reason_and_message(bad)
     );
     Some(Cause::new("RouteRefused", cause, fix))
+}
+
+fn names_pool(route: &HTTPRoute) -> bool {
+    let back_ends = route.spec.rules.iter().flat_map(|rule| &rule.backend_refs);
+    back_ends.map(|back_end| back_end.backend.kind.as_deref()).any(|kind| kind == Some("InferencePool"))
 }
 
 /// Returns a cause if a status describes an earlier generation of the route.

@@ -8,6 +8,7 @@ use crate::{
     chain::pods,
     facts::Facts,
     finding::{Cause, Finding},
+    reinstall,
 };
 
 pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
@@ -18,7 +19,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     let object = format!("Deployment {namespace}/{CONTROLLER}");
     let Some(deployment) = &facts.controller else {
         let cause = "there is no controller, so nothing is created for the services";
-        let fix = format!("longboat install --namespace {namespace}");
+        let fix = reinstall::command(facts, "");
         findings.push(Cause::new("ControllerMissing", cause, fix).broken(object));
         return;
     };

@@ -5,13 +5,13 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use crate::{
     facts::Facts,
     finding::{Cause, Finding},
+    reinstall,
 };
 
 /// Our own kinds.
 pub(crate) const OURS: [&str; 2] =
     ["llminferenceservices.serving.kserve.io", "llminferenceserviceconfigs.serving.kserve.io"];
 const STORED: &str = "v1alpha2";
-const INSTALL: &str = "longboat install";
 
 /// Kinds that clusters may lack, with the version that we use. If one is missing, the service that needs it has a finding.
 pub(crate) const FOREIGN: [(&str, &str); 7] = [
@@ -30,25 +30,26 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
+    let install = reinstall::command(facts, "");
     for name in OURS.into_iter().filter(|name| !facts.unseen_definitions.contains(*name)) {
         let object = format!("CustomResourceDefinition {name}");
         let Some(definition) = facts.definitions.get(name) else {
             findings.push(
-                Cause::new("DefinitionMissing", "the API server does not serve this kind", INSTALL)
+                Cause::new("DefinitionMissing", "the API server does not serve this kind", &install)
                     .broken(object),
             );
             continue;
         };
         if let Some(message) = not_established(definition) {
             let fix = format!(
-                "delete the other definition with these names (`kubectl get crds`), then run `longboat install`; `kubectl describe \
-                 crd {name}` shows whether the names are accepted"
+                "delete the other definition with these names (`kubectl get crds`), then {install}; `kubectl describe crd {name}` \
+                 shows whether the names are accepted"
             );
             findings.push(Cause::new("DefinitionNotEstablished", message, fix).broken(&object));
         }
         if !serves(definition, STORED) {
             let cause = format!("the API server does not serve version {STORED}, which the controller reads");
-            findings.push(Cause::new("VersionMissing", cause, INSTALL).broken(&object));
+            findings.push(Cause::new("VersionMissing", cause, &install).broken(&object));
         }
         let stored = definition.status.iter().flat_map(|status| status.stored_versions.iter().flatten());
         for old in stored.filter(|version| *version != STORED) {

@@ -10,6 +10,7 @@ use crate::{
     chain::gateways,
     facts::Facts,
     finding::{Cause, Finding},
+    reinstall,
 };
 
 pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
@@ -40,7 +41,7 @@ pub(crate) fn fix(facts: &Facts) -> String {
     if facts.snapshot.config_maps.get(namespace, Name(PLATFORM_CONFIG_MAP)).is_some() {
         format!("kubectl edit configmap -n {namespace} {PLATFORM_CONFIG_MAP}")
     } else {
-        format!("longboat install --namespace {namespace}")
+        reinstall::command(facts, "")
     }
 }
 
@@ -72,10 +73,8 @@ fn open_picker(facts: &Facts) -> Option<Finding> {
     let cause = format!(
         "pickerClients is [{clients}], but NetworkPolicy {SHARED_PICKER} lets {who} call the shared picker"
     );
-    let fix = format!(
-        "install with the setting, so that the policy follows it: longboat install --namespace {namespace} \
-         --set platform.settings.longboat.pickerClients='[{clients}]'"
-    );
+    let values = format!("--set platform.settings.longboat.pickerClients='[{clients}]'");
+    let fix = format!("{}: then the policy follows the setting", reinstall::command(facts, &values));
     let object = format!("NetworkPolicy {namespace}/{SHARED_PICKER}");
     Some(Cause::new("PickerClientsNotEnforced", cause, fix).warning_about(object))
 }

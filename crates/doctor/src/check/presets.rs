@@ -7,6 +7,7 @@ use longboat_key::Namespace;
 use crate::{
     facts::Facts,
     finding::{Cause, Finding},
+    reinstall,
 };
 
 pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
@@ -19,9 +20,10 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
             Namespace::of(&config.metadata) == system && config.metadata.name.as_deref() == Some(&name)
         });
         let Some(live) = live else {
-            let cause = format!("the specs of services {} cannot be composed", presets::why(suffix));
-            let fix = "run `longboat install`: it applies the presets of this build".to_owned();
-            findings.push(Cause::new("PresetMissing", cause, fix).broken(object));
+            // A service that needs it has a finding of its own. KServe lacks presets for engines other than vLLM.
+            let cause = format!("services for which this holds cannot be composed: {}", presets::why(suffix));
+            let fix = format!("{}: it applies the presets of this build", reinstall::command(facts, ""));
+            findings.push(Cause::new("PresetMissing", cause, fix).warning_about(object));
             continue;
         };
         let own = builtin.iter().find(|own| own.metadata.name.as_deref() == Some(&name));
@@ -31,8 +33,11 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
                 "the preset differs from that of Longboat {version}: it comes from another release, or \
                  somebody edited it"
             );
-            let fix = "run `longboat diff --from-presets` to see what it changes, and `longboat install` to \
-                 replace it; put changes of your own into a config that services name in spec.baseRefs";
+            let fix = format!(
+                "`longboat diff MANIFEST --from-presets builtin` shows what it changes for a service; to replace it, {}; put changes of \
+                 your own into a config that services name in spec.baseRefs",
+                reinstall::command(facts, "")
+            );
             findings.push(Cause::new("PresetDiffers", cause, fix).warning_about(object));
         }
     }

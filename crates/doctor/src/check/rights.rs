@@ -5,6 +5,7 @@ use longboat_api::names::CONTROLLER;
 use crate::{
     facts::Facts,
     finding::{Cause, Finding},
+    reinstall,
 };
 
 pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
@@ -12,7 +13,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         return;
     }
     let cause = format!("the controller may not {}", facts.denied.join(", "));
-    let fix = "run `longboat install`: it writes the roles and their bindings again".to_owned();
+    let fix = format!("{}: it writes the roles and their bindings again", reinstall::command(facts, ""));
     let object = format!("ServiceAccount {}/{}", facts.snapshot.system_namespace, account(facts));
     findings.push(Cause::new("RightsMissing", cause, fix).broken(object));
 }

@@ -15,6 +15,7 @@ use crate::{
     chain::{proof, serving, workloads},
     facts::Facts,
     finding::{Cause, Finding},
+    reinstall,
 };
 
 pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
@@ -163,11 +164,8 @@ fn not_reconciled(facts: &Facts, service: &LLMInferenceService) -> Option<Cause>
     {
         let cause =
             format!("the controller does not watch namespace {namespace}, only {}", watched.join(", "));
-        let fix = format!(
-            "run `longboat install --set 'watchNamespaces=[{},{namespace}]'` with the other values of the \
-             installation",
-            watched.join(",")
-        );
+        let values = format!("--set 'watchNamespaces=[{},{namespace}]'", watched.join(","));
+        let fix = reinstall::command(facts, &values);
         return Some(Cause::new("NotWatched", cause, fix));
     }
     (seen < generation).then(|| {

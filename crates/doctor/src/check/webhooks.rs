@@ -7,17 +7,20 @@ use k8s_openapi::{ByteString, api::admissionregistration::v1::WebhookClientConfi
 use crate::{
     facts::Facts,
     finding::{Cause, Finding},
+    reinstall,
 };
 
 /// Certificates that expire sooner are reported.
 const EXPIRY_WARNING: Duration = Duration::from_hours(7 * 24);
-const INSTALL: &str =
-    "run `longboat install`: it registers the webhooks, and the controller then writes its CA into them";
 
 pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     if facts.local {
         return;
     }
+    let install = format!(
+        "{}: it registers the webhooks, and the controller then writes its CA into them",
+        reinstall::command(facts, "")
+    );
     if let Some(refused) = &facts.admission {
         let object = "Webhooks of LLMInferenceService".to_owned();
         let fix = "run `kubectl get endpointslices -n NAMESPACE -l \
@@ -29,7 +32,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     if let Some(failed) = &facts.conversion {
         let cause = format!("services cannot be read as v1alpha1: {failed}");
         findings.push(
-            Cause::new("ConversionFails", cause, INSTALL)
+            Cause::new("ConversionFails", cause, &install)
                 .broken("CustomResourceDefinition llminferenceservices.serving.kserve.io"),
         );
     }
@@ -37,13 +40,13 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         if !facts.validating.iter().any(|found| found.metadata.name.as_deref() == Some(name)) {
             let cause = "the API server does not validate services, so mistakes appear only in the status";
             let object = format!("ValidatingWebhookConfiguration {name}");
-            findings.push(Cause::new("WebhookMissing", cause, INSTALL).broken(object));
+            findings.push(Cause::new("WebhookMissing", cause, &install).broken(object));
         }
     }
     if facts.mutating.is_empty() {
         let cause = "the API server does not fill in defaults when it stores services";
         let object = "MutatingWebhookConfiguration llminferenceservice.serving.kserve.io";
-        findings.push(Cause::new("WebhookMissing", cause, INSTALL).broken(object));
+        findings.push(Cause::new("WebhookMissing", cause, &install).broken(object));
     }
     for (object, client) in clients(facts) {
         if let Some(cause) = untrusted(client) {

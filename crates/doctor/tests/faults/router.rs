@@ -164,11 +164,21 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
         ("Accepted", "NoMatchingListenerHostname", "hostnames"),
         ("ResolvedRefs", "BackendNotFound", "which back end"),
         ("ResolvedRefs", "RefNotPermitted", "ReferenceGrant"),
-        ("ResolvedRefs", "InvalidKind", "inference extension"),
+        ("ResolvedRefs", "InvalidKind", "name a Service or an InferencePool"),
         ("ResolvedRefs", "Other", "kubectl describe httproute -n ns llm-kserve-route"),
     ] {
         only(&refused(type_, reason), "RouteRefused", LLM, reason, fix);
     }
+    let found = with(|facts| {
+        routed(facts);
+        let mut route =
+            facts.snapshot.http_routes.get(Namespace("ns"), Name("llm-kserve-route")).unwrap().clone();
+        route.spec.rules = vec![object(json!({"backendRefs": [{"kind": "InferencePool", "name": "p"}]}))];
+        let conditions = &mut route.status.as_mut().unwrap().parents[0].conditions;
+        conditions[1] = object(condition("ResolvedRefs", "False", "InvalidKind", "no"));
+        facts.snapshot.http_routes.insert(Arc::new(route));
+    });
+    only(&found, "RouteRefused", LLM, "InvalidKind", "inference extension");
     let found = with(|facts| {
         routed(facts);
         let mut route =

@@ -35,7 +35,7 @@ fn what_nobody_looks_at_is_told() {
         "NotWatched",
         LLM,
         "does not watch namespace ns, only a, b",
-        "longboat install --set 'watchNamespaces=[a,b,ns]'",
+        "--set 'watchNamespaces=[a,b,ns]'`, with the other values",
     );
     let found = with(|facts| {
         let mut going = service(&READY);

@@ -40,7 +40,7 @@ fn a_preset_that_no_release_has_is_not_to_be_installed() {
         found.into_iter().find(|one| one.fault == "ConfigNotFound").unwrap().fix
     };
     let fix = of_service(missing("config-llm-template"));
-    assert!(fix.starts_with("run `longboat install`"), "{fix}");
+    assert!(fix.starts_with("run `longboat install "), "{fix}");
     let fix = of_service(missing("config-llm-worker-pipeline-parallel"));
     assert!(fix.starts_with("no preset of this build has that name: apply"), "{fix}");
 }
@@ -254,6 +254,15 @@ fn pods_that_do_not_start_lead_to_image_configuration_memory_or_model() {
         facts.events = vec![event("Unhealthy", "Get \"http://h/health\": context deadline exceeded")];
     });
     only(&found, "ProbeFails", LLM, "deadline exceeded", "kubectl delete pod -n ns llm-kserve-1");
+    // The readiness probe of a container that has started has not failed yet.
+    let found = with(|facts| {
+        unready(facts, "MainWorkloadReady", "Progressing", "");
+        let mut started = running.clone();
+        started["containerStatuses"][0]["started"] = json!(true);
+        facts.pods = vec![object(pod("llm-kserve-1", &json!({"app": "llm"}), &started))];
+        facts.events = vec![event("Unhealthy", "Startup probe failed: connection refused")];
+    });
+    only(&found, "PodStarting", LLM, "is not ready yet", "kubectl logs");
     let found = with(|facts| {
         unready(facts, "MainWorkloadReady", "Progressing", "");
         let creating = waiting("main", "ContainerCreating", "");

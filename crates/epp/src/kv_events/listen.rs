@@ -45,12 +45,15 @@ struct Topic {
 }
 
 impl EventListener {
-    /// Binds `IP:PORT`, or `*:PORT` on the address that the picker itself listens on.
+    /// Binds `IP:PORT`. For all addresses (`*:PORT`, `0.0.0.0:PORT`), binds the one that the picker itself listens on: on one machine,
+    /// several pickers have one port.
     pub(crate) async fn bind(address: &str, ip: IpAddr, holdings: Arc<Holdings>) -> Result<Self, Error> {
         let address = match address.strip_prefix("*:") {
             Some(port) => SocketAddr::new(ip, port.parse().unwrap_or_default()),
             None => address.parse().unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
         };
+        let address =
+            if address.ip().is_unspecified() { SocketAddr::new(ip, address.port()) } else { address };
         let listener = TcpListener::bind(address).await.map_err(|source| Error::Bind { address, source })?;
         Ok(Self { listener, holdings })
     }

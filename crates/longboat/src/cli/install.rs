@@ -50,6 +50,9 @@ pub(crate) struct UpgradeArgs {
     /// Prefix of the names of the presets that the upgrade would write
     #[arg(long, value_name = "PREFIX", default_value = longboat_api::names::DEFAULT_PRESET_PREFIX)]
     pub(crate) preset_prefix: String,
+    /// Image of the new controller, which pickers, routing sidecars and downloads have, too. Default: the present one
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) image: Option<String>,
     #[command(flatten)]
     pub(crate) look: LookArgs,
 }

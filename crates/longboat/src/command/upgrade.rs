@@ -16,7 +16,7 @@ pub(crate) fn run(args: &UpgradeArgs) -> anyhow::Result<Comparison> {
     // Reads all namespaces, because presets concern all of them.
     let observed = runtime()?.block_on(input::observe(&args.look.cluster, &settings, Vec::new()))?;
     let before = Scene::observed(observed.clone())?;
-    let after = Scene::upgraded(observed, &settings)?;
+    let after = Scene::upgraded(observed, &settings, args.image.as_deref())?;
     let (upgrade, failed) = upgrade::plan(&before, &after);
     printer::output(&upgrade, args.look.output, || upgrade.to_text())?;
     let is_complete = failed.is_empty() && !upgrade.is_incomplete();

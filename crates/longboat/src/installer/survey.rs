@@ -7,9 +7,15 @@ use std::fmt::Write as _;
 use anyhow::bail;
 use kube::{
     Client, ResourceExt,
+    api::ListParams,
     core::{DynamicObject, PartialObjectMeta},
 };
-use longboat_install::{Installation, names::CONTROLLER};
+use longboat_install::{
+    Installation,
+    kinds::{self, Kind},
+    names::{CONTROLLER, LABEL, LABEL_VALUE},
+};
+use longboat_watch::has_code;
 use serde_json::Value;
 
 use super::object::{self, MANAGER};
@@ -55,6 +61,7 @@ pub(super) async fn read_live(
     installation: &Installation,
     force: bool,
 ) -> anyhow::Result<Survey> {
+    check_gateways(client, installation).await?;
     let mut survey = Survey::default();
     let mut foreign = Vec::new();
     let mut in_the_way = None;
@@ -113,6 +120,42 @@ pub(super) async fn read_live(
         survey.notes.push(format!("took over {title} from {others}"));
     }
     Ok(survey)
+}
+
+/// Refuses to remove a GatewayClass that Gateways use: their traffic would end.
+async fn check_gateways(client: &Client, installation: &Installation) -> anyhow::Result<()> {
+    const GATEWAY: Kind = Kind::new("gateway.networking.k8s.io/v1", "Gateway", "gateways", true);
+    let Some(class) = kinds::kind(GATEWAY.api_version, "GatewayClass") else { return Ok(()) };
+    if installation.objects().any(|object| object["kind"] == class.kind) {
+        return Ok(());
+    }
+    let list = |kind: &'static Kind, labels: String| async move {
+        let params = ListParams::default().labels(&labels);
+        match object::api(client, kind, None).list(&params).await {
+            Ok(found) => Ok(found.items),
+            // Without the Gateway API, there are none. Who may not list them may not remove them either.
+            Err(error) if has_code(&error, 404) || has_code(&error, 403) => Ok(Vec::new()),
+            Err(error) => Err(object::refused("list", kind.plural, &error)),
+        }
+    };
+    let classes = list(class, format!("{LABEL}={LABEL_VALUE}")).await?;
+    let classes: Vec<String> =
+        classes.iter().filter(|class| is_ours(*class)).map(ResourceExt::name_any).collect();
+    if classes.is_empty() {
+        return Ok(());
+    }
+    let gateways = list(&GATEWAY, String::new()).await?;
+    let is_served = |gateway: &&DynamicObject| {
+        classes.iter().any(|class| gateway.data["spec"]["gatewayClassName"] == class.as_str())
+    };
+    if let Some(gateway) = gateways.iter().find(is_served) {
+        bail!(
+            "values: `gateway.enabled` is false, and {} is served by this installation: expected true\n  An installation has the \
+             values of its last `longboat install` only, so give all of them again (`-f FILE`). Or delete the Gateway first.",
+            object::named("Gateway", gateway.namespace().as_deref(), &gateway.name_any())
+        );
+    }
+    Ok(())
 }
 
 /// Whether this command wrote the object.

@@ -130,7 +130,10 @@ pub(crate) async fn choose(args: &LocalArgs, documents: &[Document]) -> anyhow::
     match cpu(documents, args.offline, limit).await {
         Ok((program, reason)) => chosen(Engine::Cpu(program), &reason),
         Err(error) if args.engine == EngineChoice::Auto => {
-            Ok(EngineSelection { engine: Engine::Simulator, reason: format!("{error:#}"), is_fallback: true })
+            // Without the program of the engine, no other model would get a real answer either.
+            let is_fallback =
+                engine_program::find().is_some() || engine_program::Builder::of_this_process().is_some();
+            Ok(EngineSelection { engine: Engine::Simulator, reason: format!("{error:#}"), is_fallback })
         }
         Err(error) => Err(error.context("the CPU engine cannot run the model")),
     }

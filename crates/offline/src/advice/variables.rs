@@ -305,7 +305,9 @@ mod tests {
         assert!(found.len() == 1 && found[0].contains("names the model a/b of"), "{found:#?}");
         assert!(found[0].ends_with("(write `/mnt/models` in its place)"), "{found:#?}");
         assert_eq!(said(&service("s", &serve("/mnt/models"))), Vec::<String>::new());
-        for args in ["[--model, /mnt/models]", "[--model=/mnt/models]", "[--tokenizer, a/b]"] {
+        for args in
+            ["[--model, /mnt/models]", "[--model=/mnt/models]", "[--model=/mnt/models, --tokenizer, a/b]"]
+        {
             assert_eq!(said(&service("s", &lines(args))), Vec::<String>::new(), "{args}");
         }
     }

@@ -228,15 +228,27 @@ impl Scene {
     }
 
     /// Creates a scene from a cluster, with this build's controller and presets. Presets with the same names are replaced,
-    /// and everything else stays. Every service counts as given by a manifest.
+    /// and everything else stays. `controller_image` is the image of the new controller, if it changes. Every service counts as given by
+    /// a manifest.
     ///
     /// # Errors
     /// If a preset of this build is broken, or a config cannot be used as a layer.
-    pub fn upgraded(observed: ObservedCluster, settings: &Settings) -> Result<Self, SceneError> {
+    pub fn upgraded(
+        observed: ObservedCluster,
+        settings: &Settings,
+        controller_image: Option<&str>,
+    ) -> Result<Self, SceneError> {
         let mut scene = Self::observed(observed)?;
         // The controller makes no children for a service that is being deleted.
         scene.subjects.retain(|subject| subject.service.metadata.deletion_timestamp.is_none());
         scene.add_presets(settings)?;
+        scene.preset_names = settings.preset_names.clone();
+        if let Some(image) = controller_image {
+            let mut platform = Platform::clone(&scene.snapshot.platform);
+            platform.controller_image = Some(image.to_owned());
+            scene.snapshot.platform = Arc::new(platform);
+        }
+        scene.settle(settings)?;
         for subject in &mut scene.subjects {
             subject.given = true;
         }
@@ -279,7 +291,9 @@ impl Scene {
             self.snapshot.config_maps.get(system.as_deref(), Name(names::PLATFORM_CONFIG_MAP))
         {
             let data = found.data.clone().unwrap_or_default();
-            self.snapshot.platform = Arc::new(Platform::parse(&data, system.as_deref())?);
+            let image = self.snapshot.platform.controller_image.clone();
+            self.snapshot.platform =
+                Arc::new(Platform::parse_for(&data, system.as_deref(), image.as_deref())?);
         }
         Ok(())
     }

@@ -15,6 +15,10 @@ use crate::{
 const MODEL: &str = "hf://owner/model";
 /// The name of its file. No manifest has it.
 const SOURCE: &str = "";
+/// Reasons of rules between fields, such as those of `worker` and `parallelism`. Other layers may set some of the fields.
+const OF_THE_WHOLE: [&str; 2] = ["InvalidRenderedConfig", "PrefillWithoutPicker"];
+/// Reasons that compare with the name of the model.
+const OF_THE_NAME: [&str; 2] = ["ServedNameReplaced", "ServedNameMissing"];
 
 /// Returns warnings about the fields of each config that no service uses. They are no errors, because a service may override
 /// the fields.
@@ -35,11 +39,11 @@ fn of_config(layers: &Layers<'_>, config: &StoredManifest) -> Vec<Finding> {
     let namespace = config.namespace.as_deref();
     let mut findings = layers.check(&document, &completed(service), &ObjectName::of(&document, namespace));
     // What is said about the service, a person cannot mend in the config.
-    // Rules between fields, such as those of `worker` and `parallelism`, are for the service as a whole.
     findings.retain(|finding| {
         finding.file != SOURCE
             && finding.severity != Severity::Note
-            && finding.reason != "InvalidRenderedConfig"
+            && !OF_THE_WHOLE.contains(&finding.reason.as_str())
+            && (has(config, "/spec/model/name") || !OF_THE_NAME.contains(&finding.reason.as_str()))
     });
     for finding in &mut findings {
         finding.severity = Severity::Warning;
@@ -48,16 +52,17 @@ fn of_config(layers: &Layers<'_>, config: &StoredManifest) -> Vec<Finding> {
     findings
 }
 
+fn has(config: &StoredManifest, pointer: &str) -> bool {
+    config.object.pointer(pointer).is_some_and(|value| !matches!(value.as_str(), Some("")))
+}
+
 /// Returns the manifest of a service with this config.
 fn service(config: &StoredManifest) -> Option<Document> {
     let mut spec = json!({"baseRefs": [{"name": config.name()}]});
-    let has = |pointer: &str| {
-        config.object.pointer(pointer).is_some_and(|value| !matches!(value.as_str(), Some("")))
-    };
-    if !has("/spec/model/uri") {
+    if !has(config, "/spec/model/uri") {
         spec["model"] = json!({"uri": MODEL});
     }
-    if has("/spec/router") {
+    if has(config, "/spec/router") {
         spec["router"] = json!({"route": {}, "gateway": {}});
     }
     let object = json!({

@@ -3,14 +3,15 @@
 use k8s_openapi::{
     api::{
         apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy},
-        core::v1::{PodTemplateSpec, ServiceAccount},
+        core::v1::{PodSpec, PodTemplateSpec, ServiceAccount},
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use longboat_api::{
     engine::{Engine, VLLM},
     labels::component,
-    reasons::event::SCHEDULER_CONFIG_KEPT,
+    picker_plugins::PRECISE_SCORER,
+    reasons::event::{SCHEDULER_CONFIG_KEPT, TOKENIZER_REMOVED},
     v1alpha2::SchedulerSpec,
 };
 use longboat_compose::{Warning, version};
@@ -67,7 +68,9 @@ pub(super) fn plan(
     let declared = scheduler.annotations.get(version::ANNOTATION).map(String::as_str).unwrap_or_default();
     let live_pod = live.and_then(|spec| spec.template.spec.as_ref());
     draft.events.extend(tokenizer::attach_sidecar(context, &mut pod, account, live_pod)?);
-    if container(&pod, tokenizer::SIDECAR).is_some() {
+    let has_tokenizer = |pod: &PodSpec| container(pod, tokenizer::SIDECAR).is_some();
+    let had_tokenizer = has_tokenizer(&pod);
+    if had_tokenizer {
         transform::use_sidecar(&mut pod);
     }
     let url = tokenizer::is_wanted(context).then(|| tokenizer::url(context));
@@ -77,6 +80,16 @@ pub(super) fn plan(
         )
     })?;
 
+    if had_tokenizer && !has_tokenizer(&pod) {
+        draft.events.push(Warning {
+            reason: TOKENIZER_REMOVED,
+            message: format!(
+                "container {} of spec.router.scheduler.template is removed, because the picker's configuration has no \
+                 {PRECISE_SCORER}; the init container that downloads its files stays. Set spec.router.scheduler.tokenizer instead.",
+                tokenizer::SIDECAR
+            ),
+        });
+    }
     security::restrict(context, &mut pod);
 
     let own_labels = labels::of(component::SCHEDULER, context.name);

@@ -4,7 +4,10 @@ use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{ConfigMap, Container, KeyToPath, PodSpec, Volume},
 };
-use longboat_api::v1alpha2::SchedulerSpec;
+use longboat_api::{
+    picker_plugins::{PRECISE_PRODUCER, PRECISE_SCORER},
+    v1alpha2::SchedulerSpec,
+};
 use longboat_compose::{
     platform::Images,
     version::{ANNOTATION, Version},
@@ -195,8 +198,9 @@ impl PickerRefusal {
     /// picker's version. Empty for the configuration as a whole.
     pub fn place(&self, written: &str) -> String {
         let Ok(document) = serde_saphyr::from_str::<Value>(written) else { return String::new() };
-        // Migrations move plugins in their list, so the same error about the written form has the better position.
-        let own = load(written, true, &[]).err().filter(|own| own.to_string() == self.error.to_string());
+        // Migrations move and rename plugins, so the same error about the written form has the better position.
+        let renamed = |error: &ConfigError| error.to_string().replace(PRECISE_SCORER, PRECISE_PRODUCER);
+        let own = load(written, true, &[]).err().filter(|own| renamed(own) == renamed(&self.error));
         config::place(own.as_ref().unwrap_or(&self.error), &document)
     }
 }

@@ -78,7 +78,9 @@ pub(super) async fn rendered(world: &TestCluster, recordings: &Entry, case: &Cas
     settings.capabilities.leader_worker_set = serves("leaderworkerset.x-k8s.io");
     settings.capabilities.scaled_object = serves("keda.sh");
     let mut objects = case.inputs.clone();
-    if case.has_default_account {
+    let is_account =
+        |object: &Value| object["kind"] == "ServiceAccount" && object["metadata"]["name"] == "default";
+    if case.has_default_account && !objects.iter().any(is_account) {
         objects.insert(
             0,
             json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}),

@@ -29,7 +29,7 @@ pub(super) fn missing(uses: &Uses<'_>, words: &[Word], spec: &LLMInferenceServic
     let name = spec.model.name.as_deref().filter(|name| !name.is_empty())?;
     let first = words.first()?;
     let sets = |flag: &str| uses.last(flag).is_some();
-    if uses.is_open || [VLLM.served_name, "--config", "--headless"].into_iter().any(sets) {
+    if uses.is_open || ["--config", "--headless"].into_iter().any(sets) {
         return None;
     }
     let by_flag = uses.last("--model").and_then(|used| used.texts().into_iter().next());
@@ -41,14 +41,17 @@ pub(super) fn missing(uses: &Uses<'_>, words: &[Word], spec: &LLMInferenceServic
             format!("write {MODEL_PATH} after `serve`, or `--model {MODEL_PATH}`"),
         ));
     };
-    (model != name).then(|| {
+    (model != name && !sets(VLLM.served_name)).then(|| {
         Advice::warning(
             first.path.clone(),
             "ServedNameMissing",
             format!(
                 "makes vLLM serve the model as {model} only: requests for {name}, the name in spec.model.name, get 404"
             ),
-            format!("add `{} {name}`", VLLM.served_name),
+            format!(
+                "add `{0} {name}` (in a config: `{0}={{{{ .Spec.Model.Name }}}}`)",
+                VLLM.served_name
+            ),
         )
     })
 }
@@ -68,9 +71,15 @@ mod tests {
     use super::super::tests::{PRESET, said};
 
     #[test]
+    fn a_command_without_a_model_is_warned_about_whatever_its_name() {
+        let said = said("command: [vllm, serve]\n      args: [--served-model-name=m, --port=8000]");
+        assert!(said.len() == 1 && said[0].contains("names no model"), "{said:?}");
+    }
+
+    #[test]
     fn a_command_that_leaves_the_name_to_vllm_is_warned_about() {
         let message = "makes vLLM serve the model as /mnt/models only: requests for m, the name in spec.model.name, get 404 (add \
-                   `--served-model-name m`)";
+                   `--served-model-name m` (in a config: `--served-model-name={{ .Spec.Model.Name }}`))";
         for (fields, at) in [
             ("command: [vllm, serve, /mnt/models]", "command[2]"),
             (
