@@ -139,7 +139,8 @@ impl Upstream {
         let untouched = if retries { None } else { upload.untouched() };
         let Some(body) = untouched else {
             upload.read().await?;
-            return self.send_again(&head, upload.chunks(), order, link, attempts).await;
+            let sent = self.send_again(&head, upload.chunks(), order, link, attempts, Failover::IfSafe);
+            return sent.await.map(|(_, response)| response);
         };
         let body = RetryableBody::new(body);
         let mut last = SendError::NoEndpoint;
@@ -158,27 +159,27 @@ impl Upstream {
     }
 
     /// Sends a request as often as the retries of the route say.
-    async fn send_again(
+    pub(crate) async fn send_again(
         &self,
         head: &Parts,
         body: &[Bytes],
         mut endpoints: Vec<SocketAddr>,
         link: &Link,
         attempts: &Attempts,
-    ) -> Result<Response<ProxyBody>, SendError> {
+        failover: Failover,
+    ) -> Result<(SocketAddr, Response<ProxyBody>), SendError> {
         let retry = attempts.retry.clone().unwrap_or_default();
         let mut left = retry.attempts;
         loop {
             let order = endpoints.iter().copied();
-            let sent =
-                self.send_replayable(head, body, order, link, attempts.timeout, Failover::IfSafe).await;
+            let sent = self.send_replayable(head, body, order, link, attempts.timeout, failover).await;
             let again = match &sent {
                 Ok((_, response)) => retry.codes.contains(&response.status().as_u16()),
                 Err(SendError::Failed(_) | SendError::Timeout | SendError::NoEndpoint) => true,
                 Err(SendError::Policy(_) | SendError::Upload(_)) => false,
             };
             if !again || left == 0 {
-                return sent.map(|(_, response)| response);
+                return sent;
             }
             left -= 1;
             // Another endpoint may be better than the one that has failed.

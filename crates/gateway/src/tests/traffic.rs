@@ -82,7 +82,7 @@ impl Bench {
 /// The header in which the back end returns the host that it has seen.
 const SEEN_HOST: &str = "x-seen-host";
 
-/// Starts a back end for HTTP/1.1 and HTTP/2. It fails the first two requests, changes to an echo protocol if asked, and
+/// Starts a back end for HTTP/1.1 and HTTP/2. It fails two of three requests below `/flaky`, changes to an echo protocol if asked, and
 /// otherwise says which version of HTTP it has seen.
 pub(super) async fn back_end() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -120,7 +120,7 @@ fn answer(request: Request<Incoming>, count: usize) -> Response<String> {
             stream.read_exact(&mut bytes).await.unwrap();
             stream.write_all(&bytes).await.unwrap();
         });
-    } else if request.uri().path().starts_with("/flaky") && count < 2 {
+    } else if request.uri().path().starts_with("/flaky") && count % 3 < 2 {
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     }
     response
@@ -256,10 +256,12 @@ async fn back_ends_speak_http_1_or_http_2_or_another_protocol_and_are_retried() 
         all.push(route("plain", &rule("plain", "/plain", Value::Null)));
         all.push(route("h2c", &rule("h2c", "/h2c", Value::Null)));
         // Pools whose picker does not answer.
-        for (name, protocol) in [("plain-pool", "http"), ("h2c-pool", "kubernetes.io/h2c")] {
+        for (name, protocol) in [("plain-pool", "http"), ("h2c-pool", "kubernetes.io/h2c"), ("flaky-pool", "http")]
+        {
             let in_pool = json!({"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": name});
             let path = json!({"path": {"type": "PathPrefix", "value": format!("/{name}")}});
-            all.push(route(name, &json!({"matches": [path], "backendRefs": [in_pool]})));
+            let retry = json!({"codes": [503], "attempts": 2});
+            all.push(route(name, &json!({"matches": [path], "retry": retry, "backendRefs": [in_pool]})));
             all.push(json!({"kind": "InferencePool", "metadata": {"name": name}, "spec": {
                 "selector": {"matchLabels": {"app": "x"}}, "targetPorts": [{"number": back_end.port()}],
                 "appProtocol": protocol, "endpointPickerRef": {"name": "none", "failureMode": "FailOpen"},
@@ -281,6 +283,7 @@ async fn back_ends_speak_http_1_or_http_2_or_another_protocol_and_are_retried() 
         (response.status().as_u16(), response.text().await.unwrap())
     };
     assert_eq!(get("/flaky").await, (200, "HTTP/1.1 /flaky".into()));
+    assert_eq!(get("/flaky-pool").await, (200, "HTTP/1.1 /flaky-pool".into()));
     assert_eq!(get("/plain").await, (200, "HTTP/1.1 /plain".into()));
     assert_eq!(get("/h2c").await, (200, "HTTP/2.0 /h2c".into()));
     assert_eq!(get("/h2c-pool").await, (200, "HTTP/2.0 /h2c-pool".into()));
