@@ -13,6 +13,7 @@ use longboat_api::foreign::{
 use longboat_key::{Key, Name, Namespace};
 use longboat_tls::KeyPair;
 
+use super::rule::references;
 use crate::{
     RoutingInputs,
     grants::Referrer,
@@ -192,17 +193,24 @@ fn referred<'a>(
 /// Returns the pools to which a route may lead.
 pub(crate) fn pool_keys(observed: &RoutingInputs, route: &HTTPRoute) -> Vec<Key> {
     let references = route.spec.rules.iter().flat_map(|rule| &rule.backend_refs);
-    let referred = references
-        .filter_map(|reference| referred(observed, Namespace::of(&route.metadata), &reference.backend).ok());
-    referred.filter(|(group, _)| *group == InferencePool::GROUP).map(|(_, key)| key).collect()
+    keys(observed, route, InferencePool::GROUP, references.map(|reference| &reference.backend))
 }
 
-/// Returns the Service to which a reference of a route leads.
-pub(crate) fn service_key(namespace: Namespace<&str>, reference: &BackendObjectReference) -> Option<Key> {
-    let group = reference.group.as_deref().unwrap_or_default();
-    let kind = reference.kind.as_deref().unwrap_or("Service");
-    let within = reference.namespace.as_deref().map_or(namespace, Namespace);
-    ((group, kind) == ("", "Service")).then(|| Key::new(within, Name(&reference.name)))
+/// Returns the Services to which a route may lead, also those that only get copies of requests.
+pub(crate) fn service_keys(observed: &RoutingInputs, route: &HTTPRoute) -> Vec<Key> {
+    keys(observed, route, "", &references(route))
+}
+
+fn keys<'a>(
+    observed: &RoutingInputs,
+    route: &HTTPRoute,
+    wanted: &str,
+    references: impl IntoIterator<Item = &'a BackendObjectReference>,
+) -> Vec<Key> {
+    let namespace = Namespace::of(&route.metadata);
+    let referred =
+        references.into_iter().filter_map(|reference| referred(observed, namespace, reference).ok());
+    referred.filter(|(group, _)| *group == wanted).map(|(_, key)| key).collect()
 }
 
 // === impl Link ===
