@@ -152,7 +152,10 @@ impl Upstream {
                 Err(SendError::Failed(error)) if error.is_connect() && body.is_whole() => {
                     last = SendError::Failed(error);
                 }
-                done => return done,
+                done => {
+                    body.answered();
+                    return done;
+                }
             }
         }
         Err(last)

@@ -377,6 +377,37 @@ async fn a_connection_without_a_request_is_closed() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_client_that_sends_nothing_of_its_body_is_told_so_unless_it_has_an_answer() {
+    // The system accepts connections, and nobody answers.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = silent.local_addr().unwrap();
+    let bench = bench(None, address, &[address], "FailOpen").await;
+    let begun = "POST /svc HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nConnection: close\r\n\r\nho";
+    let answer = raw(&bench, begun).await;
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+
+    // The connection of the first request comes first.
+    silent.accept().await.unwrap();
+    let mut client = TcpStream::connect(("127.0.0.1", bench.port)).await.unwrap();
+    client.write_all(begun.as_bytes()).await.unwrap();
+    let (mut server, _) = silent.accept().await.unwrap();
+    server.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nh").await.unwrap();
+    let mut answer = vec![0; 4096];
+    let read = client.read(&mut answer).await.unwrap();
+    assert!(answer[..read].starts_with(b"HTTP/1.1 200 "));
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    client.write_all(b"la").await.unwrap();
+    let mut seen = Vec::new();
+    while !seen.ends_with(b"hola") {
+        seen.push(server.read_u8().await.unwrap());
+    }
+    server.write_all(b"i").await.unwrap();
+    let mut rest = String::new();
+    client.read_to_string(&mut rest).await.unwrap();
+    assert!(rest.ends_with('i'), "{rest}");
+}
+
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn the_system_asks_whether_the_machine_of_a_back_end_is_there() {
