@@ -153,7 +153,8 @@ fn a_header_may_be_matched_by_a_regular_expression_of_its_whole_value() {
         ["a", "b", "ab", "ca"].map(|model| found(&table, "/", &[("x-model", model)])),
         [Some(1), Some(1), None, None]
     );
-    assert_eq!(unsupported(&matching("(").routes[0]), ["spec.rules[0].matches[0].headers"]);
+    let why = "spec.rules[0].matches[0].headers[0] (X-Model: the regular expression `(` cannot be used: unclosed group)";
+    assert_eq!(unsupported(&matching("(").routes[0]), [why]);
 }
 
 #[test]
@@ -237,7 +238,10 @@ fn the_regular_expressions_of_a_route_share_its_memory() {
         observed(&json!([rule]))
     };
     assert_eq!(unsupported(&observed(1).routes[0]), [""; 0]);
-    assert_eq!(unsupported(&observed(512).routes[0]), ["spec.rules[0].matches[0].headers"]);
+    let [problem] = &unsupported(&observed(512).routes[0])[..] else { panic!("not one problem") };
+    assert!(
+        problem.starts_with("spec.rules[0].matches[0].headers[0] (x-0: the regular expression `\\w{30}`")
+    );
 }
 
 #[test]
@@ -250,6 +254,30 @@ fn a_route_with_a_field_that_is_not_served_is_refused_as_a_whole() {
         ["spec.rules[0].retry", "spec.rules[1].matches[0].path.type"]
     );
     assert!(compiled(&observed, 8080).find(&request("/", &[])).is_none());
+}
+
+#[test]
+fn a_path_that_cannot_be_formed_is_refused_by_its_name() {
+    let problems = |text: &str| {
+        let rewrite = json!({"type": "URLRewrite", "urlRewrite": {"path": {"type": "ReplaceFullPath", "replaceFullPath": text}}});
+        let redirect = json!({"type": "RequestRedirect", "requestRedirect": {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": text}}});
+        let observed = observed(&json!([
+            {"filters": [rewrite], "backendRefs": [{"name": "svc", "port": 8000, "filters": [redirect]}]},
+        ]));
+        unsupported(&observed.routes[0])
+    };
+    for text in ["", "/", "/a/", "/a%20b"] {
+        assert_eq!(problems(text), [""; 0], "{text}");
+    }
+    for text in ["other", "/my path", "/a?b", "/a#b"] {
+        let [rule, back_end] = &problems(text)[..] else { panic!("{text}") };
+        let field = format!("spec.rules[0].filters[0].urlRewrite.path.replaceFullPath `{text}` (use");
+        assert!(rule.starts_with(&field), "{rule}");
+        let field = format!(
+            "spec.rules[0].backendRefs[0].filters[0].requestRedirect.path.replacePrefixMatch `{text}` (use"
+        );
+        assert!(back_end.starts_with(&field), "{back_end}");
+    }
 }
 
 #[test]
