@@ -24,7 +24,8 @@ use crate::{
     listeners::{self, Listener, ServedGateway},
     namespaces,
     ports::Ports,
-    problem::Problem,
+    problem::{Problem, UNSUPPORTED_VALUE},
+    route::ParsedRoute,
 };
 
 /// Returns why a route would not attach to a Gateway, whoever serves the Gateway. `namespace` is that of the route; without it,
@@ -68,6 +69,23 @@ pub fn certificate_problems(gateway: &Gateway, secrets: &[Arc<Secret>]) -> Vec<(
     let listeners = served.into_iter().flat_map(|gateway| gateway.listeners).enumerate();
     let problems = listeners.filter_map(|(at, listener)| Some((at, listener.unresolved?)));
     problems.filter(|(_, problem)| problem.reason == certificates::INVALID).collect()
+}
+
+/// Returns the listeners of a Gateway that this controller does not accept, wherever it runs, and why.
+pub fn listener_problems(gateway: &Gateway) -> Vec<(usize, Problem)> {
+    let mut gateway = gateway.clone();
+    // The objects that say which certificates clients need may be elsewhere.
+    gateway.spec.tls = None;
+    let served = listeners::served(&inputs_of(gateway), &Ports::default());
+    let listeners = served.into_iter().flat_map(|gateway| gateway.listeners).enumerate();
+    listeners.filter_map(|(at, listener)| Some((at, listener.refused?))).collect()
+}
+
+/// Returns the fields for which this controller refuses a route. Each message begins with the path of the field.
+pub fn route_problems(route: HTTPRoute) -> Vec<Problem> {
+    let key = Key::of(&route);
+    let fields = ParsedRoute::new(&Arc::new(route), key).unsupported.into_iter();
+    fields.map(|message| Problem { reason: UNSUPPORTED_VALUE, message }).collect()
 }
 
 /// The objects of a cluster on which this controller serves a Gateway.

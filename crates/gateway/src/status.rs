@@ -23,7 +23,7 @@ use crate::{
     listeners::{Listener, ServedGateway, ServedSet},
     observed::has_key,
     ports::Place,
-    problem::Problem,
+    problem::{Problem, UNSUPPORTED_VALUE},
     resolved::{Resolved, ResolvedRoute},
     route::{picker_missing, pool_keys, service_keys, unresolved},
     tls_policies,
@@ -361,7 +361,7 @@ impl Reporter<'_> {
                 Attachment::Foreign => continue,
                 Attachment::Refused(problem) => Some(problem.clone()),
                 Attachment::Attached(_) if !unsupported.is_empty() => Some(Problem {
-                    reason: "UnsupportedValue",
+                    reason: UNSUPPORTED_VALUE,
                     message: format!("this gateway does not support {}", unsupported.join(", ")),
                 }),
                 Attachment::Attached(_) => None,
