@@ -64,17 +64,17 @@ async fn a_pool_says_nothing_of_a_gateway_whose_route_is_gone() {
 }
 
 #[test]
-fn a_policy_for_a_port_that_does_not_exist_says_so_to_every_gateway_that_leads_to_its_service() {
+fn a_policy_that_cannot_be_in_force_says_so_to_every_gateway_that_leads_to_its_service() {
     let pem = longboat_tls::CertificateAuthority::new("ca").unwrap().pem();
-    let ca = json!({"kind": "ConfigMap", "metadata": {"name": "ca"}, "data": {"ca.crt": pem}});
-    let says = |section: &str, rule: &Value| {
+    let says = |section: &str, rule: &Value, pem: &str| {
+        let ca = json!({"kind": "ConfigMap", "metadata": {"name": "ca"}, "data": {"ca.crt": pem}});
         let policy = json!({"kind": "BackendTLSPolicy", "metadata": {"name": "policy"}, "spec": {
             "targetRefs": [{"group": "", "kind": "Service", "name": "svc", "sectionName": section}],
             "validation": {"hostname": "a.example", "caCertificateRefs": [{"group": "", "kind": "ConfigMap", "name": "ca"}]},
         }});
         let [svc, _] = service("svc", ([127, 0, 0, 1], 1).into(), None);
         let gateway = gateway(&json!([{"name": "http", "port": 80, "protocol": "HTTP"}]));
-        let observed = observed([gateway, route("r", rule), svc, policy, ca.clone()]);
+        let observed = observed([gateway, route("r", rule), svc, policy, ca]);
         let ports = Ports::only([127, 0, 0, 1].into(), 80, &observed.gateways);
         let ancestors = statuses(&observed, &ports).policies.remove(0).status.unwrap().ancestors;
         summary(&ancestors[0].conditions)
@@ -82,9 +82,12 @@ fn a_policy_for_a_port_that_does_not_exist_says_so_to_every_gateway_that_leads_t
     let svc = json!({"name": "svc", "port": 80});
     let copy = json!({"type": "RequestMirror", "requestMirror": {"backendRef": svc}});
     for rule in [json!({"backendRefs": [svc]}), json!({"filters": [copy]})] {
-        assert_eq!(says("p", &rule), ["Accepted=True Accepted", "ResolvedRefs=True ResolvedRefs"]);
-        assert_eq!(says("q", &rule)[0], "Accepted=False TargetNotFound");
+        assert_eq!(says("p", &rule, &pem), ["Accepted=True Accepted", "ResolvedRefs=True ResolvedRefs"]);
+        assert_eq!(says("q", &rule, &pem)[0], "Accepted=False TargetNotFound");
     }
+    // Nobody could check a signature of this CA.
+    let says = says("p", &json!({"backendRefs": [svc]}), include_str!("../../../tls/src/testdata/p521.pem"));
+    assert_eq!(says, ["Accepted=False NoValidCACertificate", "ResolvedRefs=False InvalidCACertificateRef"]);
 }
 
 #[test]
