@@ -16,6 +16,7 @@ use hyper_util::{
     client::legacy::{Builder, Client, Error, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
 };
+use longboat_accept::MAX_HEAD_BYTES;
 use parking_lot::Mutex;
 use rand::seq::SliceRandom;
 use rustls::pki_types::ServerName;
@@ -310,7 +311,9 @@ fn builder() -> Builder {
 
 fn h2c_client(endpoint: SocketAddr) -> Result<H2cClient, String> {
     let endpoint = Uri::try_from(format!("http://{endpoint}/")).map_err(|error| error.to_string())?;
-    Ok(builder().http2_only(true).build(EndpointDialer { endpoint, tcp: connector() }))
+    let mut builder = builder();
+    builder.http2_only(true).http2_max_header_list_size(MAX_HEAD_BYTES);
+    Ok(builder.build(EndpointDialer { endpoint, tcp: connector() }))
 }
 
 fn connector() -> HttpConnector {

@@ -10,10 +10,7 @@ use arc_swap::ArcSwap;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::{body::Incoming, service::service_fn};
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
-    server::conn::auto::Builder,
-};
+use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -82,6 +79,9 @@ impl Bench {
 /// The header in which the back end returns the host that it has seen.
 const SEEN_HOST: &str = "x-seen-host";
 
+/// A header that the back end returns.
+const LONG: &str = "x-long";
+
 /// Starts a back end for HTTP/1.1 and HTTP/2. It fails two of three requests below `/flaky`, changes to an echo protocol if asked, and
 /// otherwise says which version of HTTP it has seen.
 pub(super) async fn back_end() -> SocketAddr {
@@ -96,7 +96,7 @@ pub(super) async fn back_end() -> SocketAddr {
                     let count = count.fetch_add(1, Ordering::SeqCst);
                     async move { Ok::<_, Infallible>(answer(request, count)) }
                 });
-                let builder = Builder::new(TokioExecutor::new());
+                let builder = longboat_accept::builder(Duration::from_mins(1));
                 let _ = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).await;
             });
         }
@@ -109,6 +109,8 @@ fn answer(request: Request<Incoming>, count: usize) -> Response<String> {
     let host = request.uri().authority().map(|authority| authority.as_str().parse().unwrap());
     let host = host.or_else(|| request.headers().get(header::HOST).cloned());
     response.headers_mut().extend(host.map(|host| (header::HeaderName::from_static(SEEN_HOST), host)));
+    let long = request.headers().get(LONG).cloned();
+    response.headers_mut().extend(long.map(|long| (header::HeaderName::from_static(LONG), long)));
     if request.headers().contains_key(header::UPGRADE) {
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         response.headers_mut().insert(header::CONNECTION, "upgrade".parse().unwrap());
@@ -289,6 +291,11 @@ async fn back_ends_speak_http_1_or_http_2_or_another_protocol_and_are_retried() 
     assert_eq!(get("/h2c-pool").await, (200, "HTTP/2.0 /h2c-pool".into()));
     assert_eq!(get("/plain-pool").await, (200, "HTTP/1.1 /plain-pool".into()));
     assert_eq!(get("/none").await.0, 404);
+    let h2 =
+        reqwest::Client::builder().no_proxy().http2_prior_knowledge().http2_max_header_list_size(1 << 20);
+    let long = "x".repeat(50_000);
+    let asked = h2.build().unwrap().get(format!("http://{}/h2c", bench.socket)).header(LONG, &long);
+    assert_eq!(asked.send().await.unwrap().headers()[LONG], long);
     let mut stream = TcpStream::connect(bench.socket).await.unwrap();
     let head = "GET /plain HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
