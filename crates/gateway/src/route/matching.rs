@@ -146,6 +146,12 @@ impl Matcher {
     }
 
     pub(crate) fn matches(&self, head: &Parts) -> bool {
+        self.accepts(head, &head.method)
+            && self.headers.iter().all(|(name, value)| value.accepts_values(&head.headers.get_all(name)))
+    }
+
+    /// Whether the entry matches, if the method is this one and the headers are right.
+    pub(crate) fn accepts(&self, head: &Parts, method: &Method) -> bool {
         let path = head.uri.path();
         (match &self.path {
             Path::Exact(exact) => path == exact,
@@ -153,8 +159,7 @@ impl Matcher {
             Path::Prefix(prefix) => path
                 .strip_prefix(prefix.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
-        }) && self.method.as_ref().is_none_or(|method| *method == head.method)
-            && self.headers.iter().all(|(name, value)| value.accepts_values(&head.headers.get_all(name)))
+        }) && self.method.as_ref().is_none_or(|own| own == method)
             && self
                 .query
                 .iter()

@@ -320,6 +320,16 @@ async fn a_route_decides_which_pages_may_use_it_and_where_clients_are_redirected
             "filters": [{"type": "CORS", "cors": {"allowOrigins": ["https://*.foo.example"], "allowMethods": ["GET"], "maxAge": 60}}],
             "backendRefs": [{"name": "svc", "port": 80}],
         })));
+        // A preflight has another method than the request, and not its headers.
+        let of_any_page = json!({"type": "CORS", "cors": {"allowOrigins": ["https://any.example"]}});
+        let conditions = json!([
+            {"path": {"value": "/by-method"}, "method": "GET"},
+            {"path": {"value": "/by-header"}, "headers": [{"name": "x-key", "value": "k"}]},
+            {"path": {"value": "/other-method"}, "method": "POST"},
+        ]);
+        all.push(route("conditions", &json!({
+            "matches": conditions, "filters": [of_any_page], "backendRefs": [{"name": "svc", "port": 80}],
+        })));
         all.push(route("moved", &json!({
             "matches": [{"path": {"value": "/moved"}}],
             "filters": [{"type": "RequestRedirect", "requestRedirect": {"hostname": "new.example", "statusCode": 308}}],
@@ -339,6 +349,10 @@ async fn a_route_decides_which_pages_may_use_it_and_where_clients_are_redirected
     assert_eq!(allowed.headers()["access-control-max-age"], "60");
     let refused = ask(Method::OPTIONS, "/", "https://foo.example.evil").await;
     assert!(!refused.headers().contains_key("access-control-allow-origin"));
+    for (path, allowed) in [("/by-method", true), ("/by-header", true), ("/other-method", false)] {
+        let answer = ask(Method::OPTIONS, path, "https://any.example").await;
+        assert_eq!(answer.headers().contains_key("access-control-allow-origin"), allowed, "{path}");
+    }
     let response = ask(Method::GET, "/", "https://www.foo.example").await;
     assert_eq!(response.headers()["access-control-allow-origin"], "https://www.foo.example");
     let moved = ask(Method::GET, "/moved/x?y", "http://localhost").await;
