@@ -71,12 +71,12 @@ pub(crate) fn parent(set: &ListenerSet) -> Option<Key> {
         .then(|| Key::new(namespace, Name(name)))
 }
 
-/// Returns the listener sets whose parent is this Gateway: the oldest first, then by name.
+/// Returns the listener sets whose parent is this Gateway: the oldest first, then by `namespace/name`.
 pub(crate) fn sets_of(observed: &RoutingInputs, gateway: &Key) -> Vec<Arc<ListenerSet>> {
     let of_it = |set: &&Arc<ListenerSet>| parent(set).as_ref() == Some(gateway);
     let mut sets: Vec<_> = observed.listener_sets.iter().filter(of_it).cloned().collect();
     sets.sort_by_cached_key(|set| {
-        (set.metadata.creation_timestamp.as_ref().map(|time| time.0), Key::of(set.as_ref()))
+        (set.metadata.creation_timestamp.as_ref().map(|time| time.0), Key::of(set.as_ref()).to_string())
     });
     sets
 }

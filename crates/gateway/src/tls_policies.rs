@@ -52,7 +52,7 @@ fn sections(policy: &BackendTLSPolicy) -> impl Iterator<Item = (usize, Key, Opti
 }
 
 /// Returns the policy for a port of a Service: one for this port before one for all ports.
-fn policy<'a>(
+pub(crate) fn policy<'a>(
     observed: &'a RoutingInputs,
     service: &Key,
     port: Option<&str>,

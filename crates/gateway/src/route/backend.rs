@@ -25,6 +25,10 @@ use crate::{
 /// `appProtocol` of ports and pools that serve HTTP/2 without TLS.
 const H2C: &str = "kubernetes.io/h2c";
 
+/// `appProtocol` of ports that serve WebSockets, which begin as HTTP/1.1, without TLS and with it.
+const WS: &str = "kubernetes.io/ws";
+const WSS: &str = "kubernetes.io/wss";
+
 /// `appProtocol` of ports that serve HTTP/1.1 over TLS, as the Services of model servers with TLS do.
 const HTTPS: &str = "https";
 
@@ -112,9 +116,21 @@ fn find<'a>(
         };
     }
     let number = reference.port.unwrap_or_default();
-    match observed.service_port(&name, number) {
-        Some(port) => Ok(Referent::Service(name, port)),
-        None => Err(missing(format!("there is no Service {name} with port {number}"))),
+    let Some(port) = observed.service_port(&name, number) else {
+        return Err(missing(format!("there is no Service {name} with port {number}")));
+    };
+    match port.app_protocol.as_deref().filter(|protocol| protocol.starts_with("kubernetes.io/")) {
+        None | Some(H2C | WS) => Ok(Referent::Service(name, port)),
+        Some(WSS) if tls_policies::policy(observed, &name, port.name.as_deref()).is_some() => {
+            Ok(Referent::Service(name, port))
+        }
+        Some(other) => {
+            let message = format!(
+                "port {number} of Service {name} has the appProtocol `{other}`, which this gateway does not serve: use http, https, \
+                 {H2C}, {WS}, or {WSS} with a BackendTLSPolicy"
+            );
+            Err(Problem { reason: "UnsupportedProtocol", message })
+        }
     }
 }
 

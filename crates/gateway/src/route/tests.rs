@@ -181,6 +181,28 @@ fn back_ends_are_resolved_to_ready_endpoints_or_a_reason() {
 }
 
 #[test]
+fn a_port_with_a_protocol_that_is_not_served_is_no_back_end() {
+    let mut observed = observed(&json!([{"backendRefs": [{"name": "svc", "port": 8000}]}]));
+    let mut reasons = |protocol: &str, policy: Option<Value>| {
+        observed.tls_policies =
+            policy.map(|policy| Arc::new(serde_json::from_value(policy).unwrap())).into_iter().collect();
+        let spec = Arc::make_mut(&mut observed.services[0]).spec.as_mut().unwrap();
+        spec.ports.as_mut().unwrap()[0].app_protocol = Some(protocol.into());
+        unresolved(&observed, &observed.routes[0]).into_keys().collect::<Vec<_>>()
+    };
+    for protocol in ["http", "https", "kubernetes.io/h2c", "kubernetes.io/ws", "example.com/own"] {
+        assert_eq!(reasons(protocol, None), [""; 0], "{protocol}");
+    }
+    for protocol in ["kubernetes.io/wss", "kubernetes.io/h3"] {
+        assert_eq!(reasons(protocol, None), ["UnsupportedProtocol"], "{protocol}");
+    }
+    let policy = json!({"metadata": {"name": "p", "namespace": "ns"}, "spec": {
+        "targetRefs": [{"group": "", "kind": "Service", "name": "svc"}], "validation": {"hostname": "a.example"},
+    }});
+    assert_eq!(reasons("kubernetes.io/wss", Some(policy)), [""; 0]);
+}
+
+#[test]
 fn a_pod_is_reached_with_tls_if_a_probe_of_the_same_port_uses_it() {
     let pool = json!({"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "pool", "port": 8000});
     let mut observed = observed(&json!([{"backendRefs": [pool]}]));
@@ -344,4 +366,17 @@ fn a_request_goes_by_the_precedence_of_the_host_name_that_matches_it() {
     let mut head = request("/", &[]);
     head.headers.insert("host", "foo.prec.test".parse().unwrap());
     assert_eq!(compiled(&observed, 8080).find(&head).unwrap().rule.backends[0].weight, 2);
+}
+
+#[test]
+fn of_routes_of_the_same_age_the_first_in_the_order_of_namespace_slash_name_wins() {
+    let mut observed = observed(&json!([]));
+    let route = |namespace: &str| {
+        let object = json!({"metadata": {"name": "x", "namespace": namespace}, "spec": {"parentRefs": [], "rules": []}});
+        Arc::new(serde_json::from_value(object).unwrap())
+    };
+    observed.routes = ["a", "a-b"].map(route).into();
+    let order: Vec<_> =
+        RouteParser::default().parse(&observed).iter().map(|route| route.key.to_string()).collect();
+    assert_eq!(order, ["a-b/x", "a/x"]);
 }
