@@ -84,6 +84,9 @@ pub(crate) enum SendError {
     /// The policy for TLS to the back end cannot be used.
     #[error("{0}")]
     Policy(String),
+    /// The client would get the answer without these transfer codings, and not know how to read it.
+    #[error("the back end has answered with the transfer codings `{0}`, and only `chunked` is supported")]
+    Coded(String),
     /// The client's body cannot be used.
     #[error(transparent)]
     Upload(#[from] UploadError),
@@ -180,7 +183,7 @@ impl Upstream {
             let again = match &sent {
                 Ok((_, response)) => retry.codes.contains(&response.status().as_u16()),
                 Err(SendError::Failed(_) | SendError::Timeout | SendError::NoEndpoint) => true,
-                Err(SendError::Policy(_) | SendError::Upload(_)) => false,
+                Err(SendError::Policy(_) | SendError::Coded(_) | SendError::Upload(_)) => false,
             };
             if !again || left == 0 {
                 return sent;
@@ -262,6 +265,9 @@ impl Upstream {
             None => sent.await,
         };
         let mut response = answered.map_err(SendError::Failed)?.map(ProxyBody::incoming);
+        if let Some(codings) = longboat_accept::lost_codings(response.headers()) {
+            return Err(SendError::Coded(codings));
+        }
         // The version of a message is that of its sender. With HTTP/1.0, clients would close their connection to the gateway.
         *response.version_mut() = Version::HTTP_11;
         Ok(response)

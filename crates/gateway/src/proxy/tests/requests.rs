@@ -93,6 +93,11 @@ async fn requests_with_two_meanings_or_for_foreign_hosts_are_refused() {
     let shutdown = CancellationToken::new();
     let simulator = simulator(&shutdown, &[]).await;
     let bench = bench(None, simulator, &[simulator], "FailOpen").await;
+    let with_coding = |coding: &str| {
+        format!(
+            "GET /svc/v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: {coding}\r\n\r\n0\r\n\r\n"
+        )
+    };
     let smuggled = "0\r\n\r\nGET /svc/v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n";
     for (request, status) in [
         ("GET /svc/v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".to_owned(), "200"),
@@ -114,6 +119,9 @@ async fn requests_with_two_meanings_or_for_foreign_hosts_are_refused() {
             ),
             "400",
         ),
+        (with_coding("chunked"), "200"),
+        (with_coding("gzip, chunked"), "501"),
+        (with_coding("chunked\r\nTransfer-Encoding: chunked"), "501"),
     ] {
         let answer = raw(&bench, &request).await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")) || answer.starts_with(&format!("HTTP/1.0 {status}")), "{request}\n{answer}");
@@ -361,6 +369,10 @@ async fn the_length_of_an_answer_is_that_of_the_body_which_was_read() {
     let bench = bench(None, server, &[server], "FailOpen").await;
     let answer = bench.ask("/svc", false).await;
     assert_eq!(answer.text().await.unwrap(), "hello");
+    let coded = "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n";
+    let server = dying_server(&shutdown, coded.to_owned()).await;
+    let bench = self::bench(None, server, &[server], "FailOpen").await;
+    assert_eq!(bench.ask("/svc", false).await.status(), 502);
 }
 
 #[tokio::test(start_paused = true)]
