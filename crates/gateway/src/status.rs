@@ -17,7 +17,7 @@ use longboat_key::Key;
 
 use crate::{
     CONTROLLER_NAME, RoutingInputs,
-    attach::Attachment,
+    attach::{Attachment, counted},
     client_certificates, gateways,
     grants::GATEWAY_GROUP,
     listeners::{Listener, ServedGateway, ServedSet},
@@ -229,10 +229,10 @@ impl Reporter<'_> {
     fn attached(&self) -> Vec<Vec<i32>> {
         let gateways = &self.resolved.gateways;
         let mut counts: Vec<_> = gateways.iter().map(|gateway| vec![0; gateway.listeners.len()]).collect();
-        for route in &self.resolved.routes {
-            let listeners: BTreeSet<_> =
-                route.listeners().map(|attached| (attached.gateway, attached.listener)).collect();
-            for (gateway, listener) in listeners {
+        for ResolvedRoute { parsed, .. } in &self.resolved.routes {
+            let (route, parents) = (&parsed.route, parsed.route.spec.parent_refs.iter());
+            let listeners = parents.flat_map(|parent| counted(self.observed, gateways, route, parent));
+            for (gateway, listener) in listeners.collect::<BTreeSet<_>>() {
                 counts[gateway][listener] += 1;
             }
         }
