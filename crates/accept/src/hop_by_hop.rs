@@ -38,6 +38,13 @@ pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
+/// Returns the transfer codings of a message if a proxy would lose some: hyper takes away `chunked` once, and no other.
+pub fn lost_codings(headers: &HeaderMap) -> Option<String> {
+    let lines = headers.get_all(header::TRANSFER_ENCODING).iter().map(|line| line.to_str().unwrap_or("?"));
+    let all = lines.collect::<Vec<_>>().join(", ");
+    (!all.is_empty() && !all.trim().eq_ignore_ascii_case("chunked")).then_some(all)
+}
+
 /// Changes the headers of a request to those for the next server: removes what concerns one connection, and adds the client to
 /// `X-Forwarded-For`.
 pub fn forward_request(headers: &mut HeaderMap, client: IpAddr) {

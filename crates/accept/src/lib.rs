@@ -27,9 +27,9 @@ use tokio_util::sync::CancellationToken;
 pub use budget::{Budget, MemoryReservation};
 pub use framing::{FramingStream, ProtocolSwitch};
 pub use guard::{Guard, Pages, Refusal, Sender, host_matches, mark_forwarded};
-pub use hop_by_hop::{forward_request, remove_hop_by_hop};
+pub use hop_by_hop::{forward_request, lost_codings, remove_hop_by_hop};
 pub use meaning::{Ambiguity, host};
-pub use serve::{builder, serve, serve_http1};
+pub use serve::{MAX_HEAD_BYTES, builder, serve, serve_http1};
 pub use signals::shutdown_token;
 pub use threads::ConnectionThreads;
 

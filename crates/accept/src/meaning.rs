@@ -16,7 +16,7 @@ pub enum Ambiguity {
     /// The request has several Host headers.
     #[error("a request needs exactly one Host header, and this one has several")]
     Hosts,
-    /// The Host header and the target of the request name different hosts.
+    /// The Host header and the target of a request with HTTP/2 name different hosts (RFC 9113 §8.3.1).
     #[error("the Host header and the address of the request name different hosts")]
     OtherHost,
     /// The request's host is invalid.
@@ -40,10 +40,14 @@ pub fn host(version: Version, target: &Uri, headers: &HeaderMap) -> Result<Optio
         (Some(target), None) if version == Version::HTTP_2 => target.as_str(),
         (None, None) if version <= Version::HTTP_10 => return Ok(None),
         (_, None) => return Err(Ambiguity::NoHost),
-        (Some(target), Some(host)) if !target.as_str().eq_ignore_ascii_case(host) => {
+        (Some(target), Some(host))
+            if version == Version::HTTP_2 && !target.as_str().eq_ignore_ascii_case(host) =>
+        {
             return Err(Ambiguity::OtherHost);
         }
-        (_, Some(host)) => host,
+        // A target with a host is for proxies, which ignore the header (RFC 9112 §3.2.2).
+        (Some(target), Some(_)) => target.as_str(),
+        (None, Some(host)) => host,
     };
     let authority: Authority = text.parse().map_err(|_| Ambiguity::Host(text.to_owned()))?;
     if authority.as_str().contains('@') || authority.host().is_empty() {
@@ -68,13 +72,14 @@ mod tests {
     fn a_request_names_one_host_and_before_http_1_1_none_is_enough() {
         for version in [Version::HTTP_10, Version::HTTP_11, Version::HTTP_2] {
             assert_eq!(of(version, "/", &["a:80"]), Ok(Some("a:80".into())));
-            assert_eq!(of(version, "http://A/", &["a"]), Ok(Some("a".into())));
-            assert_eq!(of(version, "http://b/", &["a"]), Err(Ambiguity::OtherHost));
+            assert_eq!(of(version, "http://A/", &["a"]), Ok(Some("A".into())));
             assert_eq!(of(version, "/", &["a", "a"]), Err(Ambiguity::Hosts));
             for wrong in ["", "a@b", ":80", "a b"] {
                 assert_eq!(of(version, "/", &[wrong]), Err(Ambiguity::Host(wrong.into())), "{wrong}");
             }
         }
+        assert_eq!(of(Version::HTTP_11, "http://b/", &["a"]), Ok(Some("b".into())));
+        assert_eq!(of(Version::HTTP_2, "http://b/", &["a"]), Err(Ambiguity::OtherHost));
         assert_eq!(of(Version::HTTP_10, "/", &[]), Ok(None));
         assert_eq!(of(Version::HTTP_10, "http://a/", &[]), Err(Ambiguity::NoHost));
         assert_eq!(of(Version::HTTP_11, "/", &[]), Err(Ambiguity::NoHost));

@@ -19,11 +19,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::idle::RunningRequests;
 
+/// The largest head of a message of HTTP/2, in bytes. Envoy takes 60 KiB.
+pub const MAX_HEAD_BYTES: u32 = 64 << 10;
+
 /// Returns the settings of a connection with HTTP/1 and HTTP/2. With HTTP/1, a client has the time of `head` to send the head of a
 /// request; with HTTP/2, [`serve`] limits the time between requests.
 pub fn builder(head: Duration) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(head);
+    builder.http2().max_header_list_size(MAX_HEAD_BYTES);
     builder
 }
 

@@ -24,7 +24,8 @@ use crate::{
     listeners::{self, Listener, ServedGateway},
     namespaces,
     ports::Ports,
-    problem::Problem,
+    problem::{Problem, UNSUPPORTED_VALUE},
+    route::ParsedRoute,
 };
 
 /// Returns why a route would not attach to a Gateway, whoever serves the Gateway. `namespace` is that of the route; without it,
@@ -70,6 +71,23 @@ pub fn certificate_problems(gateway: &Gateway, secrets: &[Arc<Secret>]) -> Vec<(
     problems.filter(|(_, problem)| problem.reason == certificates::INVALID).collect()
 }
 
+/// Returns the listeners of a Gateway that this controller does not accept, wherever it runs, and why.
+pub fn listener_problems(gateway: &Gateway) -> Vec<(usize, Problem)> {
+    let mut gateway = gateway.clone();
+    // The objects that say which certificates clients need may be elsewhere.
+    gateway.spec.tls = None;
+    let served = listeners::served(&inputs_of(gateway), &Ports::default());
+    let listeners = served.into_iter().flat_map(|gateway| gateway.listeners).enumerate();
+    listeners.filter_map(|(at, listener)| Some((at, listener.refused?))).collect()
+}
+
+/// Returns the fields for which this controller refuses a route. Each message begins with the path of the field.
+pub fn route_problems(route: HTTPRoute) -> Vec<Problem> {
+    let key = Key::of(&route);
+    let fields = ParsedRoute::new(&Arc::new(route), key).unsupported.into_iter();
+    fields.map(|message| Problem { reason: UNSUPPORTED_VALUE, message }).collect()
+}
+
 /// The objects of a cluster on which this controller serves a Gateway.
 fn inputs_of(gateway: Gateway) -> RoutingInputs {
     let metadata =
@@ -112,32 +130,11 @@ pub(crate) fn attach(
     route: &HTTPRoute,
     parent: &ParentReference,
 ) -> Attachment {
-    if parent.group.as_deref().unwrap_or(GATEWAY_GROUP) != GATEWAY_GROUP {
-        return Attachment::Foreign;
-    }
     let own = Key::of(route);
-    let within = parent.namespace.as_deref().map_or(own.namespace.as_deref(), Namespace);
-    let name = Key::new(within, Name(&parent.name));
-    let kind = parent.kind.as_deref().unwrap_or("Gateway");
-    let found = match kind {
-        "Gateway" => gateways.iter().position(|gateway| gateway.key == name).map(|at| (at, None)),
-        "ListenerSet" => {
-            let has = |gateway: &ServedGateway| gateway.sets.iter().any(|set| set.key == name);
-            gateways.iter().position(has).map(|at| (at, Some(&name)))
-        }
-        _ => None,
+    let Some(AskedListeners { gateway: at, kind, name, asked }) = asked(gateways, &own, parent) else {
+        return Attachment::Foreign;
     };
-    let Some((at, set)) = found else { return Attachment::Foreign };
     let refused = |reason, message| Attachment::Refused(Problem { reason, message });
-    let gateway = &gateways[at];
-    let asked: Vec<(usize, &Listener)> = gateway
-        .listeners
-        .iter()
-        .enumerate()
-        .filter(|(_, listener)| listener.set.as_ref() == set)
-        .filter(|(_, listener)| parent.section_name.as_ref().is_none_or(|section| *section == listener.name))
-        .filter(|(_, listener)| parent.port.is_none_or(|port| port == listener.port))
-        .collect();
     if asked.is_empty() {
         let message = format!("{kind} {name} has no listener with the sectionName or port of this parentRef");
         return refused("NoMatchingParent", message);
@@ -168,6 +165,62 @@ pub(crate) fn attach(
         return refused("NoMatchingListenerHostname", message);
     }
     Attachment::Attached(attached)
+}
+
+/// Returns the listeners to whose `attachedRoutes` a route counts, with their Gateway. The Gateway API counts without a look at the status
+/// of listeners and routes.
+pub(crate) fn counted(
+    observed: &RoutingInputs,
+    gateways: &[ServedGateway],
+    route: &HTTPRoute,
+    parent: &ParentReference,
+) -> Vec<(usize, usize)> {
+    let own = Key::of(route);
+    let Some(AskedListeners { gateway, name, asked, .. }) = asked(gateways, &own, parent) else {
+        return Vec::new();
+    };
+    let counts = asked.into_iter().filter(|(_, listener)| {
+        allows(observed, name.namespace.as_deref(), listener, &own)
+            && hosts(listener.host.as_deref(), &route.spec.hostnames).is_some()
+    });
+    counts.map(|(listener, _)| (gateway, listener)).collect()
+}
+
+/// The listeners of a parent that a `parentRefs` entry names.
+struct AskedListeners<'a> {
+    gateway: usize,
+    kind: &'a str,
+    name: Key,
+    asked: Vec<(usize, &'a Listener)>,
+}
+
+/// Returns the listeners that a `parentRefs` entry names, or `None` if the parent does not belong to this controller.
+fn asked<'a>(
+    gateways: &'a [ServedGateway],
+    route: &Key,
+    parent: &'a ParentReference,
+) -> Option<AskedListeners<'a>> {
+    if parent.group.as_deref().unwrap_or(GATEWAY_GROUP) != GATEWAY_GROUP {
+        return None;
+    }
+    let within = parent.namespace.as_deref().map_or(route.namespace.as_deref(), Namespace);
+    let name = Key::new(within, Name(&parent.name));
+    let kind = parent.kind.as_deref().unwrap_or("Gateway");
+    let (gateway, set) = match kind {
+        "Gateway" => (gateways.iter().position(|gateway| gateway.key == name)?, None),
+        "ListenerSet" => {
+            let has = |gateway: &ServedGateway| gateway.sets.iter().any(|set| set.key == name);
+            (gateways.iter().position(has)?, Some(&name))
+        }
+        _ => return None,
+    };
+    let listeners = gateways[gateway].listeners.iter().enumerate();
+    let asked = listeners
+        .filter(|(_, listener)| listener.set.as_ref() == set)
+        .filter(|(_, listener)| parent.section_name.as_ref().is_none_or(|section| *section == listener.name))
+        .filter(|(_, listener)| parent.port.is_none_or(|port| port == listener.port))
+        .collect();
+    Some(AskedListeners { gateway, kind, name, asked })
 }
 
 fn allows(observed: &RoutingInputs, own: Namespace<&str>, listener: &Listener, route: &Key) -> bool {

@@ -134,7 +134,12 @@ pub(crate) fn authority(
     let pem = map.data.as_ref().and_then(|data| data.get("ca.crt"));
     let pem = pem.ok_or_else(|| invalid(format!("ConfigMap {key} has no ca.crt")))?;
     match longboat_tls::certificates(pem) {
-        Ok(list) if !list.is_empty() => Ok(format!("{pem}\n")),
+        Ok(list) if !list.is_empty() => {
+            match list.iter().find_map(|certificate| certificate.check_key().err()) {
+                Some(error) => Err(invalid(format!("ca.crt of ConfigMap {key}: {error}"))),
+                None => Ok(format!("{pem}\n")),
+            }
+        }
         Ok(_) => Err(invalid(format!("ca.crt of ConfigMap {key} has no certificate as PEM"))),
         Err(_) => Err(invalid(format!("ca.crt of ConfigMap {key} has a certificate that cannot be read"))),
     }

@@ -7,7 +7,7 @@ use longboat_api::foreign::{
     listenerset::ListenerSet,
     reference::ParentReference,
 };
-use longboat_key::{Key, Namespace};
+use longboat_key::{Key, Name, Namespace};
 
 use crate::{CONTROLLER_NAME, RoutingInputs, grants::GATEWAY_GROUP, namespaces, problem::Problem};
 
@@ -62,19 +62,21 @@ pub(crate) fn asked_addresses(gateway: &Gateway) -> Result<Vec<IpAddr>, Problem>
     Ok(asked)
 }
 
-/// Returns the listener sets whose parent is this Gateway: the oldest first, then by name.
+/// Returns the Gateway that is the parent of a listener set.
+pub(crate) fn parent(set: &ListenerSet) -> Option<Key> {
+    let ParentReference { group, kind, namespace, name, .. } = &set.spec.parent_ref;
+    let namespace = namespace.as_deref().map_or(Namespace::of(&set.metadata), Namespace);
+    (group.as_deref().unwrap_or(GATEWAY_GROUP) == GATEWAY_GROUP
+        && kind.as_deref().unwrap_or("Gateway") == "Gateway")
+        .then(|| Key::new(namespace, Name(name)))
+}
+
+/// Returns the listener sets whose parent is this Gateway: the oldest first, then by `namespace/name`.
 pub(crate) fn sets_of(observed: &RoutingInputs, gateway: &Key) -> Vec<Arc<ListenerSet>> {
-    let of_it = |set: &&Arc<ListenerSet>| {
-        let ParentReference { group, kind, namespace, name, .. } = &set.spec.parent_ref;
-        let namespace = namespace.as_deref().map_or(Namespace::of(&set.metadata), Namespace);
-        group.as_deref().unwrap_or(GATEWAY_GROUP) == GATEWAY_GROUP
-            && kind.as_deref().unwrap_or("Gateway") == "Gateway"
-            && namespace == gateway.namespace.as_deref()
-            && **name == *gateway.name
-    };
+    let of_it = |set: &&Arc<ListenerSet>| parent(set).as_ref() == Some(gateway);
     let mut sets: Vec<_> = observed.listener_sets.iter().filter(of_it).cloned().collect();
     sets.sort_by_cached_key(|set| {
-        (set.metadata.creation_timestamp.as_ref().map(|time| time.0), Key::of(set.as_ref()))
+        (set.metadata.creation_timestamp.as_ref().map(|time| time.0), Key::of(set.as_ref()).to_string())
     });
     sets
 }

@@ -51,7 +51,7 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
-pub use attach::{attachment_problem, certificate_problems};
+pub use attach::{attachment_problem, certificate_problems, listener_problems, route_problems};
 pub use keys::{KeyLimits, KeyReport, KeyUsage, LABEL as API_KEY_LABEL, api_key_problems};
 pub use longboat_accept::Guard;
 pub use machine::{Gateway, Keys, Queue, start};

@@ -20,7 +20,7 @@ use crate::{
     gateways::{self, Protocol, allows_set, protocol, sets_of},
     grants::{GATEWAY_GROUP, Referrer},
     ports::{Place, Ports},
-    problem::Problem,
+    problem::{Problem, UNSUPPORTED_VALUE},
 };
 
 /// A Gateway of this controller.
@@ -192,7 +192,7 @@ impl Resolver<'_> {
             }),
             // A gateway that ignored a filter would let in whom the filter refuses.
             _ if spec.filters.is_some() => Some(Problem {
-                reason: "UnsupportedValue",
+                reason: UNSUPPORTED_VALUE,
                 message: "this gateway does not support filters of a listener: remove the field".into(),
             }),
             (None, Some(protocol)) => self.ports.problem(self.addresses, spec.port, protocol),

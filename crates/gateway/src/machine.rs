@@ -91,6 +91,7 @@ async fn run(
     let follow = async {
         while let Some(observed) = watcher.next(|_| BTreeSet::new()).await {
             sockets.follow(&observed).await;
+            sockets.try_again(watcher.source());
             let ports = sockets.ports();
             let resolved = Resolved::new(&observed, ports, &mut parser);
             let next = Tables::new(&observed, ports, &resolved);

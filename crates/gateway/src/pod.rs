@@ -128,6 +128,7 @@ pub async fn serve(args: Args, client: Client, shutdown: CancellationToken) -> R
     let follow = async {
         while let Some(observed) = watcher.next(|_| BTreeSet::new()).await {
             sockets.follow(&observed).await;
+            sockets.try_again(watcher.source());
             replace(&observed, sockets.ports());
             // A pod whose Gateway is gone has nothing to serve.
             let is_open = sockets.ports().open().next().is_some();

@@ -8,3 +8,6 @@ pub struct Problem {
     /// The message.
     pub message: String,
 }
+
+/// The reason for a field that this controller does not serve.
+pub(crate) const UNSUPPORTED_VALUE: &str = "UnsupportedValue";

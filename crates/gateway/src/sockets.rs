@@ -19,11 +19,15 @@ use crate::{
     ports::{Place, Ports},
     server::ProxyThreads,
     socket_tls::SocketTls,
+    source::Source,
     tables::SharedTables,
 };
 
 /// The most sockets. Each costs a table of routes.
 const MAX_SOCKETS: usize = 1024;
+
+/// How long to wait before a socket that could not be opened is tried again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Where a process listens.
 pub(crate) enum Binding {
@@ -186,6 +190,13 @@ impl Sockets {
         let (threads, drain, until) = (self.threads.clone(), self.drain, end.clone());
         self.tasks.spawn(async move { threads.serve(listener, tls, drain, until).await });
         Ok(end)
+    }
+
+    /// Lets the watcher wake up if a socket could not be opened: no change of an object says that its port is free.
+    pub(crate) fn try_again(&self, source: &Source) {
+        if !self.ports.closed.is_empty() {
+            source.wake_after(RETRY_INTERVAL);
+        }
     }
 
     /// Returns the state of the sockets.

@@ -17,7 +17,11 @@ use kube::{
 };
 use longboat_api::annotations::LAST_APPLIED;
 use longboat_watch::{Decode, Events, Selection, has_code, text_of_watch};
-use tokio::{sync::mpsc, task::JoinSet};
+use parking_lot::Mutex;
+use tokio::{
+    sync::mpsc,
+    task::{AbortHandle, JoinSet},
+};
 
 /// Starts watches, and knows which have not delivered yet.
 #[derive(Clone)]
@@ -27,6 +31,8 @@ pub(crate) struct Source {
     changed: mpsc::Sender<()>,
     /// The number of watches whose first list has not arrived.
     pending: Arc<AtomicUsize>,
+    /// Wakes the watcher later.
+    timer: Arc<Mutex<Option<AbortHandle>>>,
 }
 
 /// A kind that can be watched.
@@ -55,7 +61,7 @@ impl Source {
     /// Returns a source, and the signals of its watches.
     pub(crate) fn new(client: &Client) -> (Self, mpsc::Receiver<()>) {
         let (changed, wake) = mpsc::channel(1);
-        (Self { client: client.clone(), changed, pending: Arc::default() }, wake)
+        (Self { client: client.clone(), changed, pending: Arc::default(), timer: Arc::default() }, wake)
     }
 
     /// Whether the first list of a watch has not arrived.
@@ -69,15 +75,19 @@ impl Source {
         let _ = self.changed.try_send(());
     }
 
-    /// Wakes the watcher after a while. The task ends with the watcher.
+    /// Wakes the watcher after a while. The last call counts, so that many changes do not become as many timers. The task ends with the
+    /// watcher.
     pub(crate) fn wake_after(&self, delay: Duration) {
         let source = self.clone();
-        tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             tokio::select! {
                 () = tokio::time::sleep(delay) => source.wake(),
                 () = source.changed.closed() => {}
             }
         });
+        if let Some(former) = self.timer.lock().replace(task.abort_handle()) {
+            former.abort();
+        }
     }
 
     /// Watches objects.

@@ -3,10 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::{
-    Resource,
-    apimachinery::pkg::apis::meta::v1::{Condition, Time},
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use longboat_api::foreign::{
     backendtlspolicy::{BackendTLSPolicy, BackendTLSPolicyStatus, PolicyAncestorStatus},
     gateway::{Gateway, GatewayStatus, ListenerStatus},
@@ -16,18 +13,19 @@ use longboat_api::foreign::{
     listenerset::{ListenerSet, ListenerSetStatus},
     reference::ParentReference,
 };
-use longboat_key::{Key, Namespace};
+use longboat_key::Key;
 
 use crate::{
     CONTROLLER_NAME, RoutingInputs,
-    attach::Attachment,
-    client_certificates,
+    attach::{Attachment, counted},
+    client_certificates, gateways,
     grants::GATEWAY_GROUP,
     listeners::{Listener, ServedGateway, ServedSet},
+    observed::has_key,
     ports::Place,
-    problem::Problem,
+    problem::{Problem, UNSUPPORTED_VALUE},
     resolved::{Resolved, ResolvedRoute},
-    route::{picker_missing, service_key, unresolved},
+    route::{picker_missing, pool_keys, service_keys, unresolved},
     tls_policies,
 };
 
@@ -124,8 +122,20 @@ pub(crate) fn updates(observed: &RoutingInputs, resolved: &Resolved, now: &Time)
                 .push(HTTPRoute { status: Some(HTTPRouteStatus { parents }), ..HTTPRoute::clone(route) });
         }
     }
+    // Nobody else says that the Gateway of a set is gone. The controller of another class may have done it.
+    for set in &observed.listener_sets {
+        let gone = gateways::parent(set)
+            .filter(|parent| !observed.gateways.iter().any(|gateway| has_key(&gateway.metadata, parent)));
+        if let Some(parent) = gone
+            && set.status.as_ref().is_some_and(|status| status.conditions.iter().any(is_served))
+        {
+            let status = Some(reporter.orphan(set, &parent));
+            updates.listener_sets.push(ListenerSet { status, ..ListenerSet::clone(set) });
+        }
+    }
+    let led_to = reporter.led_to(|route| pool_keys(observed, route));
     for pool in &observed.pools {
-        let parents = reporter.pool(pool);
+        let parents = reporter.pool(pool, led_to.get(&Key::of(pool.as_ref())));
         if pool.status.as_ref().map_or(&[][..], |status| &status.parents) != parents {
             updates.pools.push(InferencePool {
                 status: Some(InferencePoolStatus { parents }),
@@ -133,8 +143,12 @@ pub(crate) fn updates(observed: &RoutingInputs, resolved: &Resolved, now: &Time)
             });
         }
     }
+    let led_to = match &observed.tls_policies[..] {
+        [] => BTreeMap::new(),
+        _ => reporter.led_to(|route| service_keys(observed, route)),
+    };
     for policy in &observed.tls_policies {
-        let ancestors = reporter.policy(policy);
+        let ancestors = reporter.policy(policy, &led_to);
         if policy.status.as_ref().map_or(&[][..], |status| &status.ancestors) != ancestors {
             let status = Some(BackendTLSPolicyStatus { ancestors });
             updates.policies.push(BackendTLSPolicy { status, ..BackendTLSPolicy::clone(policy) });
@@ -142,6 +156,9 @@ pub(crate) fn updates(observed: &RoutingInputs, resolved: &Resolved, now: &Time)
     }
     updates
 }
+
+/// Gateways in the order of their names.
+type GatewaysByKey<'a> = BTreeMap<&'a Key, &'a ServedGateway>;
 
 struct Reporter<'a> {
     observed: &'a RoutingInputs,
@@ -212,10 +229,10 @@ impl Reporter<'_> {
     fn attached(&self) -> Vec<Vec<i32>> {
         let gateways = &self.resolved.gateways;
         let mut counts: Vec<_> = gateways.iter().map(|gateway| vec![0; gateway.listeners.len()]).collect();
-        for route in &self.resolved.routes {
-            let listeners: BTreeSet<_> =
-                route.listeners().map(|attached| (attached.gateway, attached.listener)).collect();
-            for (gateway, listener) in listeners {
+        for ResolvedRoute { parsed, .. } in &self.resolved.routes {
+            let (route, parents) = (&parsed.route, parsed.route.spec.parent_refs.iter());
+            let listeners = parents.flat_map(|parent| counted(self.observed, gateways, route, parent));
+            for (gateway, listener) in listeners.collect::<BTreeSet<_>>() {
                 counts[gateway][listener] += 1;
             }
         }
@@ -295,6 +312,16 @@ impl Reporter<'_> {
         }
     }
 
+    /// Computes the status of a set whose Gateway is gone.
+    fn orphan(&self, set: &ListenerSet, parent: &Key) -> ListenerSetStatus {
+        let old = set.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        let all = self.conditions(set.metadata.generation, old);
+        let problem =
+            Problem { reason: "ParentNotAccepted", message: format!("there is no Gateway {parent}") };
+        let conditions = ["Accepted", "Programmed"].map(|kind| all.state(kind, Some(&problem), ""));
+        ListenerSetStatus { conditions: all.merged(conditions), listeners: Vec::new() }
+    }
+
     fn listeners(
         &self,
         served: &ServedGateway,
@@ -334,7 +361,7 @@ impl Reporter<'_> {
                 Attachment::Foreign => continue,
                 Attachment::Refused(problem) => Some(problem.clone()),
                 Attachment::Attached(_) if !unsupported.is_empty() => Some(Problem {
-                    reason: "UnsupportedValue",
+                    reason: UNSUPPORTED_VALUE,
                     message: format!("this gateway does not support {}", unsupported.join(", ")),
                 }),
                 Attachment::Attached(_) => None,
@@ -357,20 +384,17 @@ impl Reporter<'_> {
     }
 
     /// Computes one entry for each of this controller's Gateways whose routes lead to a target of the policy.
-    fn policy(&self, policy: &BackendTLSPolicy) -> Vec<PolicyAncestorStatus> {
+    fn policy(
+        &self,
+        policy: &BackendTLSPolicy,
+        led_to: &BTreeMap<Key, GatewaysByKey<'_>>,
+    ) -> Vec<PolicyAncestorStatus> {
         let old = policy.status.as_ref().map_or(&[][..], |status| &status.ancestors);
         let mut ancestors: Vec<_> =
             old.iter().filter(|ancestor| ancestor.controller_name != CONTROLLER_NAME).cloned().collect();
-        let leads_here = |route: &HTTPRoute| {
-            let namespace = Namespace::of(&route.metadata);
-            let mut references = route.spec.rules.iter().flat_map(|rule| &rule.backend_refs);
-            references.any(|reference| {
-                let service = service_key(namespace, &reference.backend);
-                service.is_some_and(|service| tls_policies::targets(policy, &service))
-            })
-        };
-        let problem = tls_policies::compiled(self.observed, policy).err();
-        for ServedGateway { key: gateway, .. } in self.gateways_of(leads_here) {
+        let gateways = tls_policies::targets(policy).filter_map(|service| led_to.get(&service)).flatten();
+        let problem = tls_policies::problem(self.observed, policy);
+        for gateway in gateways.map(|(gateway, _)| *gateway).collect::<BTreeSet<_>>() {
             let ancestor_ref = ParentReference {
                 group: Some(GATEWAY_GROUP.into()),
                 kind: Some("Gateway".into()),
@@ -398,18 +422,11 @@ impl Reporter<'_> {
     }
 
     /// Computes one entry for each of this controller's Gateways whose routes lead to the pool.
-    fn pool(&self, pool: &InferencePool) -> Vec<PoolParentStatus> {
+    fn pool(&self, pool: &InferencePool, gateways: Option<&GatewaysByKey<'_>>) -> Vec<PoolParentStatus> {
         let old = pool.status.as_ref().map_or(&[][..], |status| &status.parents);
         let mut parents: Vec<_> =
             old.iter().filter(|parent| parent.controller_name != CONTROLLER_NAME).cloned().collect();
-        let leads_here = |route: &HTTPRoute| {
-            route.metadata.namespace == pool.metadata.namespace
-                && route.spec.rules.iter().flat_map(|rule| &rule.backend_refs).any(|reference| {
-                    reference.backend.group.as_deref() == Some(InferencePool::GROUP)
-                        && Some(&reference.backend.name) == pool.metadata.name.as_ref()
-                })
-        };
-        for ServedGateway { key: gateway, place: Place { picks, .. }, .. } in self.gateways_of(leads_here) {
+        for (gateway, ServedGateway { place: Place { picks, .. }, .. }) in gateways.into_iter().flatten() {
             let parent_ref = PoolParentReference {
                 group: Some(GATEWAY_GROUP.into()),
                 kind: "Gateway".into(),
@@ -433,12 +450,16 @@ impl Reporter<'_> {
         parents
     }
 
-    /// Returns the Gateways of the routes for which `leads_here` is true.
-    fn gateways_of(&self, leads_here: impl Fn(&HTTPRoute) -> bool) -> impl Iterator<Item = &ServedGateway> {
-        let routes = self.resolved.routes.iter().filter(|route| leads_here(&route.parsed.route));
-        let listeners = routes.flat_map(ResolvedRoute::listeners);
-        let gateways = listeners.map(|attached| &self.resolved.gateways[attached.gateway]);
-        gateways.map(|gateway| (&gateway.key, gateway)).collect::<BTreeMap<_, _>>().into_values()
+    /// Returns the back ends of the served routes, with the Gateways of these routes.
+    fn led_to(&self, back_ends: impl Fn(&HTTPRoute) -> Vec<Key>) -> BTreeMap<Key, GatewaysByKey<'_>> {
+        let mut all: BTreeMap<Key, GatewaysByKey<'_>> = BTreeMap::new();
+        for route in &self.resolved.routes {
+            for back_end in back_ends(&route.parsed.route) {
+                let gateways = route.listeners().map(|attached| &self.resolved.gateways[attached.gateway]);
+                all.entry(back_end).or_default().extend(gateways.map(|gateway| (&gateway.key, gateway)));
+            }
+        }
+        all
     }
 }
 
@@ -471,4 +492,9 @@ fn served_on(entrances: &[String]) -> String {
 /// Whether a Gateway serves at least one listener of a set.
 fn accepts_set(served: &ServedGateway, set: &ServedSet) -> bool {
     set.allowed && served.listeners_of(Some(&set.key)).any(Listener::is_programmed)
+}
+
+/// Whether a condition says that a set is accepted or programmed.
+fn is_served(condition: &Condition) -> bool {
+    matches!(&*condition.type_, "Accepted" | "Programmed") && condition.status == "True"
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use longboat_api::foreign::{backendtlspolicy::BackendTLSPolicy, reference::LocalObjectReference};
-use longboat_key::{Key, Namespace};
+use longboat_api::foreign::backendtlspolicy::BackendTLSPolicy;
+use longboat_key::{Key, Name, Namespace};
 use longboat_tls::{KeyPair, PeerName};
 
-use crate::{RoutingInputs, certificates, grants::Referrer, problem::Problem};
+use crate::{RoutingInputs, certificates, grants::Referrer, observed::has_key, problem::Problem};
 
 /// How to connect to a back end with TLS.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -35,29 +35,31 @@ fn age(policy: &BackendTLSPolicy) -> impl Ord + use<> {
     (policy.metadata.creation_timestamp.as_ref().map(|time| time.0), Key::of(policy))
 }
 
-/// Whether a reference leads to the Service of this name.
-fn is_service(target: &LocalObjectReference, service: &Key) -> bool {
-    (target.group.as_str(), target.kind.as_str()) == ("", "Service") && *target.name == *service.name
+/// Returns the Services that are targets of a policy.
+pub(crate) fn targets(policy: &BackendTLSPolicy) -> impl Iterator<Item = Key> {
+    sections(policy).map(|(_, service, _)| service)
 }
 
-/// Whether a policy has this Service as a target.
-pub(crate) fn targets(policy: &BackendTLSPolicy, service: &Key) -> bool {
-    Namespace::of(&policy.metadata) == service.namespace.as_deref()
-        && policy.spec.target_refs.iter().any(|target| is_service(&target.object, service))
+/// Returns the targets of a policy with their places in the list.
+fn sections(policy: &BackendTLSPolicy) -> impl Iterator<Item = (usize, Key, Option<&str>)> {
+    let all = policy.spec.target_refs.iter().enumerate();
+    let services = all
+        .filter(|(_, target)| (target.object.group.as_str(), target.object.kind.as_str()) == ("", "Service"));
+    services.map(|(at, target)| {
+        let service = Key::new(Namespace::of(&policy.metadata), Name(&target.object.name));
+        (at, service, target.section_name.as_deref())
+    })
 }
 
 /// Returns the policy for a port of a Service: one for this port before one for all ports.
-fn policy<'a>(
+pub(crate) fn policy<'a>(
     observed: &'a RoutingInputs,
     service: &Key,
     port: Option<&str>,
 ) -> Option<&'a Arc<BackendTLSPolicy>> {
     let of = |section: Option<&str>| {
         let names = |policy: &&Arc<BackendTLSPolicy>| {
-            targets(policy, service)
-                && policy.spec.target_refs.iter().any(|target| {
-                    is_service(&target.object, service) && target.section_name.as_deref() == section
-                })
+            sections(policy).any(|(_, target, of_it)| target == *service && of_it == section)
         };
         observed.tls_policies.iter().filter(names).min_by_key(|policy| age(policy))
     };
@@ -75,6 +77,35 @@ pub(crate) fn settings(
         format!("BackendTLSPolicy {}: {}", Key::of(policy.as_ref()), problem.refused.message)
     };
     Some(compiled(observed, policy).map(Arc::new).map_err(error))
+}
+
+/// Returns why a policy is not in force for all its targets.
+pub(crate) fn problem(observed: &RoutingInputs, policy: &BackendTLSPolicy) -> Option<PolicyProblem> {
+    let refused = match compiled(observed, policy) {
+        Err(problem) => return Some(problem),
+        Ok(_) => sections(policy).find_map(|target| missing_port(observed, target))?,
+    };
+    Some(PolicyProblem { refused, unresolved: None })
+}
+
+/// Returns why a target with the name of a port is none. A Service that does not exist yet may get the port.
+fn missing_port(
+    observed: &RoutingInputs,
+    (at, service, section): (usize, Key, Option<&str>),
+) -> Option<Problem> {
+    let section = section?;
+    let object = observed.services.iter().find(|object| has_key(&object.metadata, &service))?;
+    let ports = object.spec.as_ref().and_then(|spec| spec.ports.as_deref()).unwrap_or_default();
+    let names: Vec<_> = ports.iter().filter_map(|port| port.name.as_deref()).collect();
+    if names.contains(&section) {
+        return None;
+    }
+    let known = if names.is_empty() { "no port has a name".to_owned() } else { names.join(", ") };
+    let message = format!(
+        "spec.targetRefs[{at}].sectionName `{section}` is no name of a port of Service {service} ({known}): \
+         name a port, or remove the field for all ports"
+    );
+    Some(Problem { reason: "TargetNotFound", message })
 }
 
 /// Reads a policy.

@@ -29,9 +29,10 @@ pub(crate) fn for_engine(headers: &mut HeaderMap, peer: SocketAddr, authority: O
     for name in &STEERING {
         headers.remove(name);
     }
-    // HTTP/2 has the host in the `:authority` pseudo-header. The HTTP/1.1 request to the engine needs `Host`.
+    // HTTP/2 has the host in the `:authority` pseudo-header, and a target with a host counts before the field. The HTTP/1.1 request to
+    // the engine needs `Host`.
     if let Some(host) = authority.and_then(|authority| HeaderValue::from_str(authority).ok()) {
-        headers.entry(header::HOST).or_insert(host);
+        headers.insert(header::HOST, host);
     }
 }
 

@@ -78,6 +78,11 @@ fn handshake(error: &rustls::Error) -> Option<String> {
         CertificateError::NotValidForNameContext { expected, .. } => {
             format!("its certificate names no host, and not {}", expected.to_str())
         }
+        CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            "its certificate, or that of a CA above it, has a kind of key or signature that is not supported here"
+                .to_owned()
+        }
         _ => return None,
     })
 }
@@ -115,6 +120,14 @@ mod tests {
             ),
             (expired.into(), "its certificate expired at 2026-02-01T00:00:00Z"),
             (other.into(), "its certificate is for be.example, 127.0.0.1, not for other.example"),
+            (
+                CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext {
+                    signature_algorithm_id: vec![1],
+                    public_key_algorithm_id: vec![2],
+                }
+                .into(),
+                "its certificate, or that of a CA above it, has a kind of key or signature that is not supported here",
+            ),
             (message, "it does not speak TLS on this port"),
         ] {
             // hyper and reqwest get the error within I/O errors.

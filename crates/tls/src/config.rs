@@ -8,7 +8,7 @@ use rustls::{
     sign::{CertifiedKey, SingleCertAndKey},
 };
 
-use crate::{KeyPair, ServerOptions, TlsError, accept_any::AcceptAny};
+use crate::{KeyPair, ServerOptions, TlsError, accept_any::AcceptAny, inspect::unsupported_key};
 
 /// Creates a server configuration with `pair` and `alpn` (for instance `[b"h2", b"http/1.1"]`), without client certificates.
 pub fn server_config(pair: &KeyPair, alpn: &[&[u8]]) -> Result<Arc<ServerConfig>, TlsError> {
@@ -43,9 +43,15 @@ pub fn with_client_certificate(config: &ClientConfig, pair: &KeyPair) -> Result<
 }
 
 pub(crate) fn certified_key(pair: &KeyPair) -> Result<CertifiedKey, TlsError> {
-    let key = rustls::crypto::ring::sign::any_supported_type(&private_key(&pair.key_pem)?)?;
-    let certified = CertifiedKey::new(certificates(&pair.certificate_pem)?, key);
-    certified.keys_match()?;
+    let certificates = certificates(&pair.certificate_pem)?;
+    let key = private_key(&pair.key_pem)?;
+    let Ok(key) = rustls::crypto::ring::sign::any_supported_type(&key) else {
+        // Whoever made the certificate knows its kind of key.
+        let unsupported = certificates.first().and_then(|leaf| unsupported_key(leaf));
+        return Err(unsupported.unwrap_or(TlsError::Pem { what: "private key" }));
+    };
+    let certified = CertifiedKey::new(certificates, key);
+    certified.keys_match().map_err(|_| TlsError::KeyMismatch)?;
     Ok(certified)
 }
 

@@ -20,8 +20,21 @@ pub enum TlsError {
         /// `certificate` or `private key`.
         what: &'static str,
     },
-    /// rustls refuses the combination, e.g. a key that does not belong to the certificate.
+    /// The key is that of another certificate.
     #[error("the private key does not match the certificate")]
+    KeyMismatch,
+    /// There is no algorithm for this kind of key.
+    #[error(
+        "{kind} is not supported: use ECDSA on the curve P-256 or P-384, Ed25519, or RSA with 2048 to {max_rsa_bits} bits"
+    )]
+    UnsupportedKey {
+        /// The kind of the key.
+        kind: String,
+        /// The longest RSA key that is supported for this use.
+        max_rsa_bits: usize,
+    },
+    /// rustls refuses a certificate or the options.
+    #[error(transparent)]
     Rustls(#[from] rustls::Error),
     /// `tls.crt` or `tls.key` cannot be read.
     #[error("cannot read `{}`", path.display())]

@@ -113,7 +113,7 @@ impl CertificateAuthority {
             return Err(unusable("CA certificate"));
         }
         if first.public_key != key.subject_public_key_info() {
-            return Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch).into());
+            return Err(TlsError::KeyMismatch);
         }
         let issuer = Issuer::from_ca_cert_pem(&first.pem, key).map_err(|_| unusable("certificate"))?;
         Ok(Self { pem: first.pem, issuer })

@@ -20,6 +20,10 @@ pub(crate) fn admit(
     guard: Option<&Guard>,
     cors: Option<&Cors>,
 ) -> Result<Sender, Box<Response<ProxyBody>>> {
+    if let Some(codings) = longboat_accept::lost_codings(&head.headers) {
+        let message = format!("transfer codings `{codings}` are not supported: use `chunked` alone");
+        return Err(closing(StatusCode::NOT_IMPLEMENTED, &message));
+    }
     let checked = match guard {
         Some(guard) => guard.check(head.version, &head.uri, &head.headers, |host| table.names_host(host)),
         None => longboat_accept::host(head.version, &head.uri, &head.headers)
@@ -44,9 +48,13 @@ pub(crate) fn admit(
             format!("pages of origin `{origin}` may not send requests: allow the origin with --cors-origin")
         }
     };
-    let mut response = refuse(refusal.status(), &message);
+    Err(closing(refusal.status(), &message))
+}
+
+fn closing(status: StatusCode, message: &str) -> Box<Response<ProxyBody>> {
+    let mut response = refuse(status, message);
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    Err(Box::new(response))
+    Box::new(response)
 }
 
 /// Returns the response to a CORS preflight, or `None` if the request is not a preflight, or if the back end decides.

@@ -57,7 +57,7 @@ pub(crate) fn failed(error: &SendError) -> Response<ProxyBody> {
         SendError::Failed(error) if let Some(error) = upload_error(error) => return refused_as(error),
         SendError::NoEndpoint => StatusCode::SERVICE_UNAVAILABLE,
         SendError::Timeout => StatusCode::GATEWAY_TIMEOUT,
-        SendError::Failed(_) | SendError::Policy(_) => StatusCode::BAD_GATEWAY,
+        SendError::Failed(_) | SendError::Policy(_) | SendError::Coded(_) => StatusCode::BAD_GATEWAY,
         SendError::Upload(error) => return refused_as(error),
     };
     tracing::debug!(%error, "No back end accepted a request.");

@@ -2,7 +2,10 @@
 
 use std::{
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -14,7 +17,7 @@ use hyper::body::Incoming;
 use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep};
 
-use super::upload::UploadError;
+use super::upload::{self, UploadError};
 use crate::metrics::RunningGuard;
 
 /// Any error that ends a body early.
@@ -35,16 +38,23 @@ pub(crate) enum BodyTimeout {
 pub(crate) struct ProxyBody {
     source: Source,
     deadline: Option<Pin<Box<Sleep>>>,
-    /// The longest time between two frames, and the end of the present one.
-    idle: Option<(Duration, Pin<Box<Sleep>>)>,
+    idle: Option<IdleLimit>,
     /// The request counts as running until the body of its response is dropped.
     _running: Option<RunningGuard>,
+}
+
+/// How long the source of a body may say nothing.
+struct IdleLimit {
+    limit: Duration,
+    timer: Pin<Box<Sleep>>,
+    /// Whether the timer runs. While the receiver takes nothing, the source is not asked.
+    is_running: bool,
 }
 
 enum Source {
     Full(Option<Bytes>),
     Incoming(Incoming),
-    Upload(Incoming),
+    Upload(Incoming, Arc<RetryableBody>),
     Lent(Arc<RetryableBody>),
     Chunks(std::collections::VecDeque<Bytes>),
     Stream(BoxStream<'static, Result<Frame<Bytes>, BodyError>>),
@@ -53,6 +63,8 @@ enum Source {
 /// A request body that is offered to several attempts, until one of them starts to read it.
 pub(crate) struct RetryableBody {
     body: Mutex<Option<Incoming>>,
+    /// Whether a back end has begun to answer. From then on, the limits of the response count.
+    is_answered: AtomicBool,
     ended: bool,
     hint: SizeHint,
 }
@@ -61,7 +73,17 @@ pub(crate) struct RetryableBody {
 
 impl RetryableBody {
     pub(crate) fn new(body: Incoming) -> Arc<Self> {
-        Arc::new(Self { ended: body.is_end_stream(), hint: body.size_hint(), body: Mutex::new(Some(body)) })
+        Arc::new(Self {
+            is_answered: AtomicBool::new(false),
+            ended: body.is_end_stream(),
+            hint: body.size_hint(),
+            body: Mutex::new(Some(body)),
+        })
+    }
+
+    /// Lets the client say nothing from now on: both sides of a call may have pauses.
+    pub(crate) fn answered(&self) {
+        self.is_answered.store(true, Ordering::Release);
     }
 
     /// Whether no attempt has started to read the body.
@@ -87,7 +109,7 @@ impl ProxyBody {
 
     /// Creates a body for one attempt.
     pub(crate) fn for_attempt(body: &Arc<RetryableBody>) -> Self {
-        Source::Lent(body.clone()).into()
+        Self::from(Source::Lent(body.clone())).idle(upload::IDLE_TIMEOUT)
     }
 
     /// Creates a body from chunks in memory. Copying the list copies no bytes.
@@ -109,7 +131,8 @@ impl ProxyBody {
 
     /// Returns the same body, which fails if its source says nothing for this long.
     pub(crate) fn idle(self, limit: Duration) -> Self {
-        Self { idle: Some((limit, Box::pin(tokio::time::sleep(limit)))), ..self }
+        let timer = Box::pin(tokio::time::sleep(limit));
+        Self { idle: Some(IdleLimit { limit, timer, is_running: false }), ..self }
     }
 
     /// Returns the same body, with which a running request ends.
@@ -133,7 +156,7 @@ impl Source {
             Self::Incoming(body) => {
                 ready!(Pin::new(body).poll_frame(context)).map(|frame| frame.map_err(Into::into))
             }
-            Self::Upload(body) => {
+            Self::Upload(body, _) => {
                 // So that the client hears that its request is wrong, and not that the back end is.
                 ready!(Pin::new(body).poll_frame(context))
                     .map(|frame| frame.map_err(|error| UploadError::Cut(error).into()))
@@ -162,25 +185,36 @@ impl Body for ProxyBody {
             let Some(body) = lent.body.lock().take() else {
                 return Poll::Ready(None);
             };
-            self.source = Source::Upload(body);
+            self.source = Source::Upload(body, lent.clone());
         }
         let this = &mut *self;
         let frame = this.source.poll_frame(context);
-        let Some((limit, timer)) = &mut this.idle else { return frame };
+        let Some(IdleLimit { limit, timer, is_running }) = &mut this.idle else { return frame };
         if frame.is_ready() {
-            // Only moved: the timer is looked at when the source says nothing.
-            timer.as_mut().reset(Instant::now() + *limit);
+            *is_running = false;
             return frame;
         }
+        if !*is_running {
+            *is_running = true;
+            timer.as_mut().reset(Instant::now() + *limit);
+        }
         ready!(timer.as_mut().poll(context));
-        Poll::Ready(Some(Err(BodyTimeout::Idle(*limit).into())))
+        let error = match &this.source {
+            Source::Upload(_, lent) if lent.is_answered.load(Ordering::Acquire) => {
+                this.idle = None;
+                return Poll::Pending;
+            }
+            Source::Upload(..) => UploadError::Idle.into(),
+            _ => BodyTimeout::Idle(*limit).into(),
+        };
+        Poll::Ready(Some(Err(error)))
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.source {
             Source::Full(bytes) => bytes.is_none(),
             Source::Chunks(chunks) => chunks.is_empty(),
-            Source::Incoming(body) | Source::Upload(body) => body.is_end_stream(),
+            Source::Incoming(body) | Source::Upload(body, _) => body.is_end_stream(),
             Source::Lent(lent) => lent.ended,
             Source::Stream(_) => false,
         }
@@ -192,7 +226,7 @@ impl Body for ProxyBody {
             Source::Chunks(chunks) => {
                 SizeHint::with_exact(chunks.iter().map(|bytes| bytes.len() as u64).sum())
             }
-            Source::Incoming(body) | Source::Upload(body) => body.size_hint(),
+            Source::Incoming(body) | Source::Upload(body, _) => body.size_hint(),
             Source::Lent(lent) => lent.hint,
             Source::Stream(_) => SizeHint::default(),
         }

@@ -10,11 +10,12 @@ use super::arrival::Arrival;
 /// Prepares a client's request head for a back end.
 pub(crate) fn for_upstream(head: &mut Parts, arrival: &Arrival) {
     longboat_accept::forward_request(&mut head.headers, arrival.peer.ip());
-    // HTTP/2 has the host in a pseudo-header. HTTP/1.1 to the back end needs the field.
+    // HTTP/2 has the host in a pseudo-header, and a client of HTTP/1.1 that takes this for its proxy has it in the target, whatever the
+    // field says. HTTP/1.1 to the back end needs the field.
     if let Some(authority) = head.uri.authority()
         && let Ok(host) = HeaderValue::from_str(authority.as_str())
     {
-        head.headers.entry(header::HOST).or_insert(host);
+        head.headers.insert(header::HOST, host);
     }
     // HTTP/2 may divide the cookies, and HTTP/1.1 may not (RFC 9113 §8.2.3).
     let cookies: Vec<_> = head.headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes).collect();
@@ -43,8 +44,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cookies_of_http_2_become_one_header() {
+    fn the_host_of_the_target_counts_and_cookies_of_http_2_become_one_header() {
         let request = http::Request::get("http://a.example/").version(http::Version::HTTP_2);
+        let request = request.header("host", "b.example");
         let request = request.header("cookie", "a=b").header("cookie", "c=d");
         let (mut head, ()) = request.body(()).unwrap().into_parts();
         let peer = "127.0.0.1:1".parse().unwrap();

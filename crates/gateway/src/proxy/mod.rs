@@ -342,7 +342,7 @@ impl Proxy {
             }
             Ok(Backend::Pool(pool)) => {
                 let patience = has_waited.then(|| Instant::now() + PICKER_TIMEOUT);
-                let limits = Limits { attempt: rule.attempts.timeout, answer: limit, patience };
+                let limits = Limits { attempts: &rule.attempts, answer: limit, patience };
                 Box::pin(self.pickers.exchange(&self.upstream, pool, head, upload, limits)).await
             }
         };

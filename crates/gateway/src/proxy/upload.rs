@@ -13,8 +13,9 @@ use longboat_accept::Budget;
 /// The largest body to buffer. A picker needs the whole body before it can choose, and a retry needs it again.
 pub(crate) const LIMIT: usize = 64 << 20;
 
-/// How long a client may send nothing of a body. Otherwise slow clients would hold the memory of what they have sent.
-const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
+/// How long a client may send nothing of a body. Otherwise slow clients would hold connections and the memory of what they
+/// have sent.
+pub(super) const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How long to read the rest of a refused body, so that the client reads the response.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);

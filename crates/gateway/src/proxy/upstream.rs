@@ -16,6 +16,7 @@ use hyper_util::{
     client::legacy::{Builder, Client, Error, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
 };
+use longboat_accept::MAX_HEAD_BYTES;
 use parking_lot::Mutex;
 use rand::seq::SliceRandom;
 use rustls::pki_types::ServerName;
@@ -83,6 +84,9 @@ pub(crate) enum SendError {
     /// The policy for TLS to the back end cannot be used.
     #[error("{0}")]
     Policy(String),
+    /// The client would get the answer without these transfer codings, and not know how to read it.
+    #[error("the back end has answered with the transfer codings `{0}`, and only `chunked` is supported")]
+    Coded(String),
     /// The client's body cannot be used.
     #[error(transparent)]
     Upload(#[from] UploadError),
@@ -139,7 +143,8 @@ impl Upstream {
         let untouched = if retries { None } else { upload.untouched() };
         let Some(body) = untouched else {
             upload.read().await?;
-            return self.send_again(&head, upload.chunks(), order, link, attempts).await;
+            let sent = self.send_again(&head, upload.chunks(), order, link, attempts, Failover::IfSafe);
+            return sent.await.map(|(_, response)| response);
         };
         let body = RetryableBody::new(body);
         let mut last = SendError::NoEndpoint;
@@ -151,34 +156,37 @@ impl Upstream {
                 Err(SendError::Failed(error)) if error.is_connect() && body.is_whole() => {
                     last = SendError::Failed(error);
                 }
-                done => return done,
+                done => {
+                    body.answered();
+                    return done;
+                }
             }
         }
         Err(last)
     }
 
     /// Sends a request as often as the retries of the route say.
-    async fn send_again(
+    pub(crate) async fn send_again(
         &self,
         head: &Parts,
         body: &[Bytes],
         mut endpoints: Vec<SocketAddr>,
         link: &Link,
         attempts: &Attempts,
-    ) -> Result<Response<ProxyBody>, SendError> {
+        failover: Failover,
+    ) -> Result<(SocketAddr, Response<ProxyBody>), SendError> {
         let retry = attempts.retry.clone().unwrap_or_default();
         let mut left = retry.attempts;
         loop {
             let order = endpoints.iter().copied();
-            let sent =
-                self.send_replayable(head, body, order, link, attempts.timeout, Failover::IfSafe).await;
+            let sent = self.send_replayable(head, body, order, link, attempts.timeout, failover).await;
             let again = match &sent {
                 Ok((_, response)) => retry.codes.contains(&response.status().as_u16()),
                 Err(SendError::Failed(_) | SendError::Timeout | SendError::NoEndpoint) => true,
-                Err(SendError::Policy(_) | SendError::Upload(_)) => false,
+                Err(SendError::Policy(_) | SendError::Coded(_) | SendError::Upload(_)) => false,
             };
             if !again || left == 0 {
-                return sent.map(|(_, response)| response);
+                return sent;
             }
             left -= 1;
             // Another endpoint may be better than the one that has failed.
@@ -257,6 +265,9 @@ impl Upstream {
             None => sent.await,
         };
         let mut response = answered.map_err(SendError::Failed)?.map(ProxyBody::incoming);
+        if let Some(codings) = longboat_accept::lost_codings(response.headers()) {
+            return Err(SendError::Coded(codings));
+        }
         // The version of a message is that of its sender. With HTTP/1.0, clients would close their connection to the gateway.
         *response.version_mut() = Version::HTTP_11;
         Ok(response)
@@ -306,7 +317,9 @@ fn builder() -> Builder {
 
 fn h2c_client(endpoint: SocketAddr) -> Result<H2cClient, String> {
     let endpoint = Uri::try_from(format!("http://{endpoint}/")).map_err(|error| error.to_string())?;
-    Ok(builder().http2_only(true).build(EndpointDialer { endpoint, tcp: connector() }))
+    let mut builder = builder();
+    builder.http2_only(true).http2_max_header_list_size(MAX_HEAD_BYTES);
+    Ok(builder.build(EndpointDialer { endpoint, tcp: connector() }))
 }
 
 fn connector() -> HttpConnector {

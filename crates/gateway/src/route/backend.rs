@@ -13,6 +13,7 @@ use longboat_api::foreign::{
 use longboat_key::{Key, Name, Namespace};
 use longboat_tls::KeyPair;
 
+use super::rule::references;
 use crate::{
     RoutingInputs,
     grants::Referrer,
@@ -23,6 +24,10 @@ use crate::{
 
 /// `appProtocol` of ports and pools that serve HTTP/2 without TLS.
 const H2C: &str = "kubernetes.io/h2c";
+
+/// `appProtocol` of ports that serve WebSockets, which begin as HTTP/1.1, without TLS and with it.
+const WS: &str = "kubernetes.io/ws";
+const WSS: &str = "kubernetes.io/wss";
 
 /// `appProtocol` of ports that serve HTTP/1.1 over TLS, as the Services of model servers with TLS do.
 const HTTPS: &str = "https";
@@ -111,9 +116,21 @@ fn find<'a>(
         };
     }
     let number = reference.port.unwrap_or_default();
-    match observed.service_port(&name, number) {
-        Some(port) => Ok(Referent::Service(name, port)),
-        None => Err(missing(format!("there is no Service {name} with port {number}"))),
+    let Some(port) = observed.service_port(&name, number) else {
+        return Err(missing(format!("there is no Service {name} with port {number}")));
+    };
+    match port.app_protocol.as_deref().filter(|protocol| protocol.starts_with("kubernetes.io/")) {
+        None | Some(H2C | WS) => Ok(Referent::Service(name, port)),
+        Some(WSS) if tls_policies::policy(observed, &name, port.name.as_deref()).is_some() => {
+            Ok(Referent::Service(name, port))
+        }
+        Some(other) => {
+            let message = format!(
+                "port {number} of Service {name} has the appProtocol `{other}`, which this gateway does not serve: use http, https, \
+                 {H2C}, {WS}, or {WSS} with a BackendTLSPolicy"
+            );
+            Err(Problem { reason: "UnsupportedProtocol", message })
+        }
     }
 }
 
@@ -192,17 +209,24 @@ fn referred<'a>(
 /// Returns the pools to which a route may lead.
 pub(crate) fn pool_keys(observed: &RoutingInputs, route: &HTTPRoute) -> Vec<Key> {
     let references = route.spec.rules.iter().flat_map(|rule| &rule.backend_refs);
-    let referred = references
-        .filter_map(|reference| referred(observed, Namespace::of(&route.metadata), &reference.backend).ok());
-    referred.filter(|(group, _)| *group == InferencePool::GROUP).map(|(_, key)| key).collect()
+    keys(observed, route, InferencePool::GROUP, references.map(|reference| &reference.backend))
 }
 
-/// Returns the Service to which a reference of a route leads.
-pub(crate) fn service_key(namespace: Namespace<&str>, reference: &BackendObjectReference) -> Option<Key> {
-    let group = reference.group.as_deref().unwrap_or_default();
-    let kind = reference.kind.as_deref().unwrap_or("Service");
-    let within = reference.namespace.as_deref().map_or(namespace, Namespace);
-    ((group, kind) == ("", "Service")).then(|| Key::new(within, Name(&reference.name)))
+/// Returns the Services to which a route may lead, also those that only get copies of requests.
+pub(crate) fn service_keys(observed: &RoutingInputs, route: &HTTPRoute) -> Vec<Key> {
+    keys(observed, route, "", &references(route))
+}
+
+fn keys<'a>(
+    observed: &RoutingInputs,
+    route: &HTTPRoute,
+    wanted: &str,
+    references: impl IntoIterator<Item = &'a BackendObjectReference>,
+) -> Vec<Key> {
+    let namespace = Namespace::of(&route.metadata);
+    let referred =
+        references.into_iter().filter_map(|reference| referred(observed, namespace, reference).ok());
+    referred.filter(|(group, _)| *group == wanted).map(|(_, key)| key).collect()
 }
 
 // === impl Link ===

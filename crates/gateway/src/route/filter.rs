@@ -67,11 +67,35 @@ pub(super) fn unsupported(filters: &[HTTPRouteFilter], at: &str, known: &[&str])
         "RequestMirror" => MirrorSpec::of(filter).is_some(),
         _ => true,
     };
-    let unknown = filters
-        .iter()
-        .enumerate()
-        .filter(|(_, filter)| !known.contains(&filter.type_.as_str()) || !readable(filter));
-    unknown.map(|(index, filter)| format!("{at}.filters[{index}] ({})", filter.type_)).collect()
+    let problem = |(index, filter): (usize, &HTTPRouteFilter)| {
+        let at = format!("{at}.filters[{index}]");
+        if !known.contains(&filter.type_.as_str()) || !readable(filter) {
+            return Some(format!("{at} ({})", filter.type_));
+        }
+        let rewrite = filter.url_rewrite.as_ref().and_then(|rewrite| rewrite.path.as_ref());
+        let redirect = filter.request_redirect.as_ref().and_then(|redirect| redirect.path.as_ref());
+        let paths = [("urlRewrite", rewrite), ("requestRedirect", redirect)];
+        paths.into_iter().find_map(|(name, modifier)| {
+            let change = PathChange::new(modifier?)?;
+            let (field, text) = unusable(&change)?;
+            Some(format!(
+                "{at}.{name}.path.{field} `{text}` (use a path that begins with `/`, with spaces and the like encoded)"
+            ))
+        })
+    };
+    filters.iter().enumerate().filter_map(problem).collect()
+}
+
+/// Returns the field and the text of a change that makes no path.
+fn unusable(change: &PathChange) -> Option<(&'static str, &str)> {
+    let (field, text) = match change {
+        PathChange::Full(text) => ("replaceFullPath", text),
+        PathChange::Prefix(text) => ("replacePrefixMatch", text),
+    };
+    let is_path = |text: &str| {
+        text.starts_with('/') && text.parse::<PathAndQuery>().is_ok_and(|parsed| parsed.path() == text)
+    };
+    (!text.is_empty() && !is_path(text)).then_some((field, text))
 }
 
 /// A copy of requests to another back end.

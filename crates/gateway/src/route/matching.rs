@@ -55,8 +55,10 @@ pub(crate) fn unsupported(matching: &HTTPRouteMatch, at: &str, regex_limit: usiz
     if matching.path.as_ref().is_some_and(|path| odd(path.type_.as_ref(), &["Exact", "PathPrefix"])) {
         fields.push(format!("{at}.path.type"));
     }
-    if matching.headers.iter().any(|header| compiled(header, regex_limit).is_none()) {
-        fields.push(format!("{at}.headers"));
+    for (index, header) in matching.headers.iter().enumerate() {
+        if let Err(why) = compiled(header, regex_limit) {
+            fields.push(format!("{at}.headers[{index}] ({}: {why})", header.name));
+        }
     }
     if matching.query_params.iter().any(|param| odd(param.type_.as_ref(), &["Exact"])) {
         fields.push(format!("{at}.queryParams"));
@@ -64,18 +66,26 @@ pub(crate) fn unsupported(matching: &HTTPRouteMatch, at: &str, regex_limit: usiz
     fields
 }
 
-/// Compiles a header of an entry. Returns `None` if this is not implemented, or not possible.
-fn compiled(header: &HTTPHeaderMatch, regex_limit: usize) -> Option<(HeaderName, HeaderValue)> {
+/// Compiles a header of an entry. The error says why this is not implemented, or not possible.
+fn compiled(header: &HTTPHeaderMatch, regex_limit: usize) -> Result<(HeaderName, HeaderValue), String> {
     let value = match header.type_.as_deref() {
         None | Some("Exact") => HeaderValue::Exact(header.value.clone()),
         Some(REGULAR_EXPRESSION) => {
             // Envoy compares the whole value, with or without anchors.
             let whole = format!("^(?:{})$", header.value);
-            HeaderValue::Regex(RegexBuilder::new(&whole).size_limit(regex_limit).build().ok()?)
+            let regex = RegexBuilder::new(&whole).size_limit(regex_limit).build();
+            HeaderValue::Regex(regex.map_err(|error| refused(&header.value, &error))?)
         }
-        Some(_) => return None,
+        Some(other) => return Err(format!("type {other}")),
     };
-    Some((header.name.parse().ok()?, value))
+    Ok((header.name.parse().map_err(|_| "this is no name of a header")?, value))
+}
+
+/// Says why a regular expression cannot be used. The text of its error begins with a drawing.
+fn refused(text: &str, error: &regex::Error) -> String {
+    let error = error.to_string();
+    let cause = error.rsplit_once("error: ").map_or(error.as_str(), |(_, cause)| cause);
+    format!("the regular expression `{text}` cannot be used: {}", cause.trim_end_matches('.'))
 }
 
 // === impl HeaderValue ===
@@ -117,7 +127,7 @@ impl Matcher {
         // If there are several entries for one header, only the first counts.
         let mut headers: Vec<(HeaderName, HeaderValue)> = Vec::new();
         for header in &matching.headers {
-            if let Some((name, value)) = compiled(header, regex_limit)
+            if let Ok((name, value)) = compiled(header, regex_limit)
                 && headers.iter().all(|(seen, _)| *seen != name)
             {
                 headers.push((name, value));
@@ -136,6 +146,12 @@ impl Matcher {
     }
 
     pub(crate) fn matches(&self, head: &Parts) -> bool {
+        self.accepts(head, &head.method)
+            && self.headers.iter().all(|(name, value)| value.accepts_values(&head.headers.get_all(name)))
+    }
+
+    /// Whether the entry matches, if the method is this one and the headers are right.
+    pub(crate) fn accepts(&self, head: &Parts, method: &Method) -> bool {
         let path = head.uri.path();
         (match &self.path {
             Path::Exact(exact) => path == exact,
@@ -143,8 +159,7 @@ impl Matcher {
             Path::Prefix(prefix) => path
                 .strip_prefix(prefix.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
-        }) && self.method.as_ref().is_none_or(|method| *method == head.method)
-            && self.headers.iter().all(|(name, value)| value.accepts_values(&head.headers.get_all(name)))
+        }) && self.method.as_ref().is_none_or(|own| own == method)
             && self
                 .query
                 .iter()

@@ -14,7 +14,8 @@ mod table;
 pub use self::entrance::Entrance;
 pub(crate) use self::{
     backend::{
-        Backend, BackendResolver, Link, Pool, ServiceBackend, picker_missing, pool_keys, problem, service_key,
+        Backend, BackendResolver, Link, Pool, ServiceBackend, picker_missing, pool_keys, problem,
+        service_keys,
     },
     cors::Cors,
     filter::{Filters, Redirect},

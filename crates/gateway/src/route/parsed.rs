@@ -46,7 +46,7 @@ pub(crate) struct RouteParser {
 // === impl RouteParser ===
 
 impl RouteParser {
-    /// Returns all routes, the oldest first, then by name: this is the precedence among equal matches.
+    /// Returns all routes, the oldest first, then by `namespace/name`: this is the precedence among equal matches.
     pub(crate) fn parse(&mut self, observed: &RoutingInputs) -> Vec<Arc<ParsedRoute>> {
         let parse = |route: &Arc<HTTPRoute>| {
             let key = Key::of(route.as_ref());
@@ -56,7 +56,7 @@ impl RouteParser {
         let mut routes: Vec<_> = observed.routes.iter().map(parse).collect();
         self.known = routes.iter().map(|route| (route.key.clone(), route.clone())).collect();
         routes.sort_by_cached_key(|route| {
-            (route.route.metadata.creation_timestamp.as_ref().map(|time| time.0), route.key.clone())
+            (route.route.metadata.creation_timestamp.as_ref().map(|time| time.0), route.key.to_string())
         });
         routes
     }

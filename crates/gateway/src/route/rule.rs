@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use longboat_api::foreign::{
     httproute::{HTTPRoute, HTTPRouteRule},
     httproute_filter::HTTPRouteFilter,
+    reference::BackendObjectReference,
 };
 use longboat_key::{Key, Namespace};
 use longboat_tls::KeyPair;
@@ -139,14 +140,9 @@ fn mirrors(
 
 /// Returns the back ends of a route that cannot be resolved, without duplicates.
 pub(crate) fn unresolved(observed: &RoutingInputs, route: &HTTPRoute) -> BTreeMap<&'static str, Vec<String>> {
-    let namespace = route.metadata.namespace.clone().unwrap_or_default();
     let mut found: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
-    let back_ends = route.spec.rules.iter().flat_map(|rule| &rule.backend_refs);
-    let filters = route.spec.rules.iter().flat_map(|rule| &rule.filters);
-    let filters = filters.chain(back_ends.clone().flat_map(|reference| &reference.filters));
-    let copies = filters.filter_map(MirrorSpec::of).map(|spec| spec.backend_ref);
-    for reference in back_ends.map(|reference| reference.backend.clone()).chain(copies) {
-        if let Some(reason) = backend::problem(observed, Namespace(&namespace), &reference) {
+    for reference in references(route) {
+        if let Some(reason) = backend::problem(observed, Namespace::of(&route.metadata), &reference) {
             let messages = found.entry(reason.reason).or_default();
             if !messages.contains(&reason.message) {
                 messages.push(reason.message);
@@ -154,4 +150,13 @@ pub(crate) fn unresolved(observed: &RoutingInputs, route: &HTTPRoute) -> BTreeMa
         }
     }
     found
+}
+
+/// Returns the references of a route to back ends, with those that get copies of requests.
+pub(super) fn references(route: &HTTPRoute) -> Vec<BackendObjectReference> {
+    let back_ends = route.spec.rules.iter().flat_map(|rule| &rule.backend_refs);
+    let filters = route.spec.rules.iter().flat_map(|rule| &rule.filters);
+    let filters = filters.chain(back_ends.clone().flat_map(|reference| &reference.filters));
+    let copies = filters.filter_map(MirrorSpec::of).map(|spec| spec.backend_ref);
+    back_ends.map(|reference| reference.backend.clone()).chain(copies).collect()
 }

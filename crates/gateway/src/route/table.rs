@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use http::request::Parts;
+use http::{Method, header, request::Parts};
 use longboat_tls::{ClientCertificates, ServerCertificate};
 
 use super::{
@@ -86,6 +86,14 @@ fn suffixes(host: &str, longest: usize) -> impl Iterator<Item = &str> {
 fn prefixes(path: &str, longest: usize) -> impl Iterator<Item = &str> {
     let ends = std::iter::once(path.len()).chain(path.rmatch_indices('/').map(|(at, _)| at));
     ends.filter(move |end| *end <= longest).map(|end| &path[..end])
+}
+
+/// Returns the method of the request that a page means to send, if this one is its preflight.
+fn meant_method(head: &Parts) -> Option<Method> {
+    if head.method != Method::OPTIONS || !head.headers.contains_key(header::ORIGIN) {
+        return None;
+    }
+    Method::from_bytes(head.headers.get(header::ACCESS_CONTROL_REQUEST_METHOD)?.as_bytes()).ok()
 }
 
 /// Returns the name of the host to which a request is sent, in lower case and without the port.
@@ -178,11 +186,17 @@ impl Table {
         Err(unserved.map_or(Misdirection::OtherListener, |problem| Misdirection::Unserved(problem)))
     }
 
-    /// Finds the rule for a request.
+    /// Finds the rule for a request. A preflight also goes to a rule with a CORS filter that takes the request which the page means to
+    /// send. Its headers are not known yet.
     pub(crate) fn find(&self, head: &Parts) -> Option<RouteMatch> {
         let host = host(head);
         let listener = self.listeners.first(&host)?;
-        let entry = listener.routes.all(&host).find_map(|path| path.find(head))?;
+        let meant = meant_method(head);
+        let matches = |entry: &Entry| {
+            let meant = meant.as_ref().filter(|_| entry.rule.filters.cors.is_some());
+            entry.matcher.matches(head) || meant.is_some_and(|method| entry.matcher.accepts(head, method))
+        };
+        let entry = listener.routes.all(&host).find_map(|path| path.find(head.uri.path(), matches))?;
         Some(RouteMatch { rule: entry.rule.clone(), prefix: entry.matcher.prefix().map(Into::into) })
     }
 }
@@ -273,17 +287,10 @@ impl<T> HostIndex<T> {
 
 impl PathIndex {
     /// Finds the most specific entry: an exact path, then the longest prefix.
-    fn find(&self, head: &Parts) -> Option<&Entry> {
-        let path = head.uri.path();
-        let matching = |entries: &'_ Vec<Entry>| entries.iter().position(|entry| entry.matcher.matches(head));
-        if let Some(entries) = self.exact.get(path)
-            && let Some(at) = matching(entries)
-        {
-            return entries.get(at);
-        }
-        prefixes(path, self.longest_prefix)
-            .filter_map(|prefix| self.prefix.get(prefix))
-            .find_map(|entries| entries.get(matching(entries)?))
+    fn find(&self, path: &str, matches: impl Fn(&Entry) -> bool) -> Option<&Entry> {
+        let exact = self.exact.get(path).into_iter();
+        let prefixes = prefixes(path, self.longest_prefix).filter_map(|prefix| self.prefix.get(prefix));
+        exact.chain(prefixes).find_map(|entries| entries.iter().find(|entry| matches(entry)))
     }
 }
 

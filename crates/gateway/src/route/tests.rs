@@ -153,7 +153,8 @@ fn a_header_may_be_matched_by_a_regular_expression_of_its_whole_value() {
         ["a", "b", "ab", "ca"].map(|model| found(&table, "/", &[("x-model", model)])),
         [Some(1), Some(1), None, None]
     );
-    assert_eq!(unsupported(&matching("(").routes[0]), ["spec.rules[0].matches[0].headers"]);
+    let why = "spec.rules[0].matches[0].headers[0] (X-Model: the regular expression `(` cannot be used: unclosed group)";
+    assert_eq!(unsupported(&matching("(").routes[0]), [why]);
 }
 
 #[test]
@@ -177,6 +178,28 @@ fn back_ends_are_resolved_to_ready_endpoints_or_a_reason() {
     assert_eq!((pool.fail_open, pool.endpoints.clone()), (true, vec!["127.0.1.1:8000".parse().unwrap()]));
     assert_eq!(outcome[2..], [Err("BackendNotFound"), Err("InvalidKind"), Err("RefNotPermitted")]);
     assert_eq!(unresolved(&observed, &observed.routes[0]).len(), 3);
+}
+
+#[test]
+fn a_port_with_a_protocol_that_is_not_served_is_no_back_end() {
+    let mut observed = observed(&json!([{"backendRefs": [{"name": "svc", "port": 8000}]}]));
+    let mut reasons = |protocol: &str, policy: Option<Value>| {
+        observed.tls_policies =
+            policy.map(|policy| Arc::new(serde_json::from_value(policy).unwrap())).into_iter().collect();
+        let spec = Arc::make_mut(&mut observed.services[0]).spec.as_mut().unwrap();
+        spec.ports.as_mut().unwrap()[0].app_protocol = Some(protocol.into());
+        unresolved(&observed, &observed.routes[0]).into_keys().collect::<Vec<_>>()
+    };
+    for protocol in ["http", "https", "kubernetes.io/h2c", "kubernetes.io/ws", "example.com/own"] {
+        assert_eq!(reasons(protocol, None), [""; 0], "{protocol}");
+    }
+    for protocol in ["kubernetes.io/wss", "kubernetes.io/h3"] {
+        assert_eq!(reasons(protocol, None), ["UnsupportedProtocol"], "{protocol}");
+    }
+    let policy = json!({"metadata": {"name": "p", "namespace": "ns"}, "spec": {
+        "targetRefs": [{"group": "", "kind": "Service", "name": "svc"}], "validation": {"hostname": "a.example"},
+    }});
+    assert_eq!(reasons("kubernetes.io/wss", Some(policy)), [""; 0]);
 }
 
 #[test]
@@ -237,7 +260,10 @@ fn the_regular_expressions_of_a_route_share_its_memory() {
         observed(&json!([rule]))
     };
     assert_eq!(unsupported(&observed(1).routes[0]), [""; 0]);
-    assert_eq!(unsupported(&observed(512).routes[0]), ["spec.rules[0].matches[0].headers"]);
+    let [problem] = &unsupported(&observed(512).routes[0])[..] else { panic!("not one problem") };
+    assert!(
+        problem.starts_with("spec.rules[0].matches[0].headers[0] (x-0: the regular expression `\\w{30}`")
+    );
 }
 
 #[test]
@@ -250,6 +276,30 @@ fn a_route_with_a_field_that_is_not_served_is_refused_as_a_whole() {
         ["spec.rules[0].retry", "spec.rules[1].matches[0].path.type"]
     );
     assert!(compiled(&observed, 8080).find(&request("/", &[])).is_none());
+}
+
+#[test]
+fn a_path_that_cannot_be_formed_is_refused_by_its_name() {
+    let problems = |text: &str| {
+        let rewrite = json!({"type": "URLRewrite", "urlRewrite": {"path": {"type": "ReplaceFullPath", "replaceFullPath": text}}});
+        let redirect = json!({"type": "RequestRedirect", "requestRedirect": {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": text}}});
+        let observed = observed(&json!([
+            {"filters": [rewrite], "backendRefs": [{"name": "svc", "port": 8000, "filters": [redirect]}]},
+        ]));
+        unsupported(&observed.routes[0])
+    };
+    for text in ["", "/", "/a/", "/a%20b"] {
+        assert_eq!(problems(text), [""; 0], "{text}");
+    }
+    for text in ["other", "/my path", "/a?b", "/a#b"] {
+        let [rule, back_end] = &problems(text)[..] else { panic!("{text}") };
+        let field = format!("spec.rules[0].filters[0].urlRewrite.path.replaceFullPath `{text}` (use");
+        assert!(rule.starts_with(&field), "{rule}");
+        let field = format!(
+            "spec.rules[0].backendRefs[0].filters[0].requestRedirect.path.replacePrefixMatch `{text}` (use"
+        );
+        assert!(back_end.starts_with(&field), "{back_end}");
+    }
 }
 
 #[test]
@@ -316,4 +366,17 @@ fn a_request_goes_by_the_precedence_of_the_host_name_that_matches_it() {
     let mut head = request("/", &[]);
     head.headers.insert("host", "foo.prec.test".parse().unwrap());
     assert_eq!(compiled(&observed, 8080).find(&head).unwrap().rule.backends[0].weight, 2);
+}
+
+#[test]
+fn of_routes_of_the_same_age_the_first_in_the_order_of_namespace_slash_name_wins() {
+    let mut observed = observed(&json!([]));
+    let route = |namespace: &str| {
+        let object = json!({"metadata": {"name": "x", "namespace": namespace}, "spec": {"parentRefs": [], "rules": []}});
+        Arc::new(serde_json::from_value(object).unwrap())
+    };
+    observed.routes = ["a", "a-b"].map(route).into();
+    let order: Vec<_> =
+        RouteParser::default().parse(&observed).iter().map(|route| route.key.to_string()).collect();
+    assert_eq!(order, ["a-b/x", "a/x"]);
 }

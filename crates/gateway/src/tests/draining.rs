@@ -1,4 +1,4 @@
-//! A pod of a Gateway that ends: requests that wait for the first replica, and upgraded connections.
+//! A pod of a Gateway: a port that was taken, and, when the pod ends, requests that wait for the first replica and upgraded connections.
 
 use std::{net::TcpListener, time::Duration};
 
@@ -51,11 +51,16 @@ async fn until<F: Future<Output = bool>>(what: &str, holds: impl Fn() -> F) {
 
 impl Pod {
     async fn start(drain_timeout: Duration) -> Self {
+        let pod = Self::begin(drain_timeout, free_port()).await;
+        until("the pod is ready", || pod.has_page("readyz", "ok")).await;
+        pod
+    }
+
+    async fn begin(drain_timeout: Duration, port: u16) -> Self {
         longboat_tls::install_default_provider();
         let server = ApiServer::new(Options::default()).unwrap();
         let client = server.client("ns");
-        let ports = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [port, monitoring_port] = ports.map(|listener| listener.local_addr().unwrap().port());
+        let monitoring_port = free_port();
         create_objects(&client, port).await;
         let args = Args {
             kubeconfig: None,
@@ -70,9 +75,7 @@ impl Pod {
         let shutdown = CancellationToken::new();
         let (of_process, end) = (client.clone(), shutdown.clone());
         let process = tokio::spawn(async move { serve(args, of_process, end).await.unwrap() });
-        let pod = Self { client, port, monitoring_port, process, shutdown };
-        until("the pod is ready", || pod.has_page("readyz", "ok")).await;
-        pod
+        Self { client, port, monitoring_port, process, shutdown }
     }
 
     async fn has_page(&self, path: &str, text: &str) -> bool {
@@ -102,6 +105,10 @@ impl Pod {
         let refuses = || async { TcpStream::connect(("127.0.0.1", self.port)).await.is_err() };
         until("new connections are refused", refuses).await;
     }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn http() -> reqwest::Client {
@@ -177,4 +184,14 @@ async fn a_pod_that_ends_lets_upgraded_connections_end() {
     // Otherwise the pod would wait for this connection until the drain time is over.
     drop(stream);
     pod.process.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_port_that_another_process_had_is_served_when_it_is_free() {
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let pod = Pod::begin(Duration::ZERO, other.local_addr().unwrap().port()).await;
+    let tables = "longboat_gateway_tables_total 3";
+    until("the pod has tried again", || pod.has_page("metrics", tables)).await;
+    drop(other);
+    until("the pod is ready", || pod.has_page("readyz", "ok")).await;
 }

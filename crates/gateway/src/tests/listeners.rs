@@ -160,10 +160,16 @@ fn listeners_of_sets_come_after_those_of_the_gateway_if_it_allows_them() {
     let routes: Vec<_> = first.listeners.iter().map(|listener| listener.attached_routes).collect();
     assert_eq!(
         (routes, summary(&first.listeners[0].conditions)[0].as_str()),
-        (vec![0, 1], "Accepted=False HostnameConflict")
+        (vec![1, 1], "Accepted=False HostnameConflict")
     );
     let status = updates.gateways[0].status.as_ref().unwrap();
     assert_eq!((status.attached_listener_sets, status.listeners[0].attached_routes), (Some(1), 1));
+    // The set outlives its Gateway.
+    let mut orphan = serde_json::to_value(&updates.listener_sets[0]).unwrap();
+    orphan["kind"] = "ListenerSet".into();
+    let status = all(vec![orphan]).listener_sets.remove(0).status.unwrap();
+    let expected = ["Accepted=False ParentNotAccepted", "Programmed=False ParentNotAccepted"];
+    assert_eq!((summary(&status.conditions), status.listeners.len()), (expected.map(Into::into).into(), 0));
     // Without a word of the Gateway, nothing is allowed.
     let updates = all(objects(Value::Null));
     let first = updates.listener_sets[0].status.as_ref().unwrap();

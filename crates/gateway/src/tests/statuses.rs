@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    observed,
+    observed, service, statuses, summary,
     traffic::{gateway, route},
 };
 use crate::{ports::Ports, report::report, resolved::Resolved, route::RouteParser};
@@ -61,4 +61,56 @@ async fn a_pool_says_nothing_of_a_gateway_whose_route_is_gone() {
         assert_eq!(status.unwrap_or_default().parents.len(), parents);
     }
     shutdown.cancel();
+}
+
+#[test]
+fn a_policy_that_cannot_be_in_force_says_so_to_every_gateway_that_leads_to_its_service() {
+    let pem = longboat_tls::CertificateAuthority::new("ca").unwrap().pem();
+    let says = |section: &str, rule: &Value, pem: &str| {
+        let ca = json!({"kind": "ConfigMap", "metadata": {"name": "ca"}, "data": {"ca.crt": pem}});
+        let policy = json!({"kind": "BackendTLSPolicy", "metadata": {"name": "policy"}, "spec": {
+            "targetRefs": [{"group": "", "kind": "Service", "name": "svc", "sectionName": section}],
+            "validation": {"hostname": "a.example", "caCertificateRefs": [{"group": "", "kind": "ConfigMap", "name": "ca"}]},
+        }});
+        let [svc, _] = service("svc", ([127, 0, 0, 1], 1).into(), None);
+        let gateway = gateway(&json!([{"name": "http", "port": 80, "protocol": "HTTP"}]));
+        let observed = observed([gateway, route("r", rule), svc, policy, ca]);
+        let ports = Ports::only([127, 0, 0, 1].into(), 80, &observed.gateways);
+        let ancestors = statuses(&observed, &ports).policies.remove(0).status.unwrap().ancestors;
+        summary(&ancestors[0].conditions)
+    };
+    let svc = json!({"name": "svc", "port": 80});
+    let copy = json!({"type": "RequestMirror", "requestMirror": {"backendRef": svc}});
+    for rule in [json!({"backendRefs": [svc]}), json!({"filters": [copy]})] {
+        assert_eq!(says("p", &rule, &pem), ["Accepted=True Accepted", "ResolvedRefs=True ResolvedRefs"]);
+        assert_eq!(says("q", &rule, &pem)[0], "Accepted=False TargetNotFound");
+    }
+    // Nobody could check a signature of this CA.
+    let says = says("p", &json!({"backendRefs": [svc]}), include_str!("../../../tls/src/testdata/p521.pem"));
+    assert_eq!(says, ["Accepted=False NoValidCACertificate", "ResolvedRefs=False InvalidCACertificateRef"]);
+}
+
+#[test]
+fn a_pool_of_another_namespace_hears_of_the_gateway_only_if_it_permits_the_route() {
+    let pool = |namespace: &str| {
+        json!({"kind": "InferencePool", "metadata": {"name": "pool", "namespace": namespace}, "spec": {
+            "selector": {"matchLabels": {"app": "x"}}, "targetPorts": [{"number": 8000}],
+            "endpointPickerRef": {"name": "epp"},
+        }})
+    };
+    let group = "inference.networking.k8s.io";
+    let theirs = json!({"group": group, "kind": "InferencePool", "name": "pool", "namespace": "other"});
+    let grant = json!({"kind": "ReferenceGrant", "metadata": {"name": "grant", "namespace": "other"}, "spec": {
+        "from": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": "ns"}],
+        "to": [{"group": group, "kind": "InferencePool"}],
+    }});
+    let gateway = gateway(&json!([{"name": "http", "port": 80, "protocol": "HTTP"}]));
+    let objects = vec![gateway, route("r", &json!({"backendRefs": [theirs]})), pool("ns"), pool("other")];
+    for (grants, expected) in [(vec![], vec![]), (vec![grant], vec!["other"])] {
+        let observed = observed([objects.clone(), grants].concat());
+        let ports = Ports::only([127, 0, 0, 1].into(), 80, &observed.gateways);
+        let pools = statuses(&observed, &ports).pools;
+        let found: Vec<_> = pools.iter().filter_map(|pool| pool.metadata.namespace.as_deref()).collect();
+        assert_eq!(found, expected);
+    }
 }

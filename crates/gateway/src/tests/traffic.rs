@@ -10,10 +10,7 @@ use arc_swap::ArcSwap;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::{body::Incoming, service::service_fn};
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
-    server::conn::auto::Builder,
-};
+use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -82,7 +79,10 @@ impl Bench {
 /// The header in which the back end returns the host that it has seen.
 const SEEN_HOST: &str = "x-seen-host";
 
-/// Starts a back end for HTTP/1.1 and HTTP/2. It fails the first two requests, changes to an echo protocol if asked, and
+/// A header that the back end returns.
+const LONG: &str = "x-long";
+
+/// Starts a back end for HTTP/1.1 and HTTP/2. It fails two of three requests below `/flaky`, changes to an echo protocol if asked, and
 /// otherwise says which version of HTTP it has seen.
 pub(super) async fn back_end() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -96,7 +96,7 @@ pub(super) async fn back_end() -> SocketAddr {
                     let count = count.fetch_add(1, Ordering::SeqCst);
                     async move { Ok::<_, Infallible>(answer(request, count)) }
                 });
-                let builder = Builder::new(TokioExecutor::new());
+                let builder = longboat_accept::builder(Duration::from_mins(1));
                 let _ = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).await;
             });
         }
@@ -109,6 +109,8 @@ fn answer(request: Request<Incoming>, count: usize) -> Response<String> {
     let host = request.uri().authority().map(|authority| authority.as_str().parse().unwrap());
     let host = host.or_else(|| request.headers().get(header::HOST).cloned());
     response.headers_mut().extend(host.map(|host| (header::HeaderName::from_static(SEEN_HOST), host)));
+    let long = request.headers().get(LONG).cloned();
+    response.headers_mut().extend(long.map(|long| (header::HeaderName::from_static(LONG), long)));
     if request.headers().contains_key(header::UPGRADE) {
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         response.headers_mut().insert(header::CONNECTION, "upgrade".parse().unwrap());
@@ -120,7 +122,7 @@ fn answer(request: Request<Incoming>, count: usize) -> Response<String> {
             stream.read_exact(&mut bytes).await.unwrap();
             stream.write_all(&bytes).await.unwrap();
         });
-    } else if request.uri().path().starts_with("/flaky") && count < 2 {
+    } else if request.uri().path().starts_with("/flaky") && count % 3 < 2 {
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     }
     response
@@ -256,10 +258,12 @@ async fn back_ends_speak_http_1_or_http_2_or_another_protocol_and_are_retried() 
         all.push(route("plain", &rule("plain", "/plain", Value::Null)));
         all.push(route("h2c", &rule("h2c", "/h2c", Value::Null)));
         // Pools whose picker does not answer.
-        for (name, protocol) in [("plain-pool", "http"), ("h2c-pool", "kubernetes.io/h2c")] {
+        for (name, protocol) in [("plain-pool", "http"), ("h2c-pool", "kubernetes.io/h2c"), ("flaky-pool", "http")]
+        {
             let in_pool = json!({"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": name});
             let path = json!({"path": {"type": "PathPrefix", "value": format!("/{name}")}});
-            all.push(route(name, &json!({"matches": [path], "backendRefs": [in_pool]})));
+            let retry = json!({"codes": [503], "attempts": 2});
+            all.push(route(name, &json!({"matches": [path], "retry": retry, "backendRefs": [in_pool]})));
             all.push(json!({"kind": "InferencePool", "metadata": {"name": name}, "spec": {
                 "selector": {"matchLabels": {"app": "x"}}, "targetPorts": [{"number": back_end.port()}],
                 "appProtocol": protocol, "endpointPickerRef": {"name": "none", "failureMode": "FailOpen"},
@@ -281,11 +285,17 @@ async fn back_ends_speak_http_1_or_http_2_or_another_protocol_and_are_retried() 
         (response.status().as_u16(), response.text().await.unwrap())
     };
     assert_eq!(get("/flaky").await, (200, "HTTP/1.1 /flaky".into()));
+    assert_eq!(get("/flaky-pool").await, (200, "HTTP/1.1 /flaky-pool".into()));
     assert_eq!(get("/plain").await, (200, "HTTP/1.1 /plain".into()));
     assert_eq!(get("/h2c").await, (200, "HTTP/2.0 /h2c".into()));
     assert_eq!(get("/h2c-pool").await, (200, "HTTP/2.0 /h2c-pool".into()));
     assert_eq!(get("/plain-pool").await, (200, "HTTP/1.1 /plain-pool".into()));
     assert_eq!(get("/none").await.0, 404);
+    let h2 =
+        reqwest::Client::builder().no_proxy().http2_prior_knowledge().http2_max_header_list_size(1 << 20);
+    let long = "x".repeat(50_000);
+    let asked = h2.build().unwrap().get(format!("http://{}/h2c", bench.socket)).header(LONG, &long);
+    assert_eq!(asked.send().await.unwrap().headers()[LONG], long);
     let mut stream = TcpStream::connect(bench.socket).await.unwrap();
     let head = "GET /plain HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
@@ -310,6 +320,16 @@ async fn a_route_decides_which_pages_may_use_it_and_where_clients_are_redirected
             "filters": [{"type": "CORS", "cors": {"allowOrigins": ["https://*.foo.example"], "allowMethods": ["GET"], "maxAge": 60}}],
             "backendRefs": [{"name": "svc", "port": 80}],
         })));
+        // A preflight has another method than the request, and not its headers.
+        let of_any_page = json!({"type": "CORS", "cors": {"allowOrigins": ["https://any.example"]}});
+        let conditions = json!([
+            {"path": {"value": "/by-method"}, "method": "GET"},
+            {"path": {"value": "/by-header"}, "headers": [{"name": "x-key", "value": "k"}]},
+            {"path": {"value": "/other-method"}, "method": "POST"},
+        ]);
+        all.push(route("conditions", &json!({
+            "matches": conditions, "filters": [of_any_page], "backendRefs": [{"name": "svc", "port": 80}],
+        })));
         all.push(route("moved", &json!({
             "matches": [{"path": {"value": "/moved"}}],
             "filters": [{"type": "RequestRedirect", "requestRedirect": {"hostname": "new.example", "statusCode": 308}}],
@@ -329,6 +349,10 @@ async fn a_route_decides_which_pages_may_use_it_and_where_clients_are_redirected
     assert_eq!(allowed.headers()["access-control-max-age"], "60");
     let refused = ask(Method::OPTIONS, "/", "https://foo.example.evil").await;
     assert!(!refused.headers().contains_key("access-control-allow-origin"));
+    for (path, allowed) in [("/by-method", true), ("/by-header", true), ("/other-method", false)] {
+        let answer = ask(Method::OPTIONS, path, "https://any.example").await;
+        assert_eq!(answer.headers().contains_key("access-control-allow-origin"), allowed, "{path}");
+    }
     let response = ask(Method::GET, "/", "https://www.foo.example").await;
     assert_eq!(response.headers()["access-control-allow-origin"], "https://www.foo.example");
     let moved = ask(Method::GET, "/moved/x?y", "http://localhost").await;

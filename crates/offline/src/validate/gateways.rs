@@ -1,10 +1,12 @@
-//! Gateways in the manifests: the certificates that they name, and their parameters.
+//! Gateways in the manifests: the certificates that they name, their parameters, and what our controller refuses.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use longboat_api::foreign::gateway::Gateway;
-use longboat_gateway::{CONTROLLER_NAME, certificate_problems, parameters_problem};
+use longboat_api::foreign::{gateway::Gateway, httproute::HTTPRoute};
+use longboat_gateway::{
+    CONTROLLER_NAME, Problem, certificate_problems, listener_problems, parameters_problem, route_problems,
+};
 use longboat_key::{Key, Name, Namespace};
 use serde::Deserialize;
 
@@ -21,11 +23,9 @@ const TLS: &str = "kubernetes.io/tls";
 const CLASS: &str = "longboat";
 
 /// Returns a note for each Gateway whose certificates or parameters the manifests do not have, and a warning for each with
-/// parameters that our controller does not accept, and each HTTPS listener whose certificate cannot be used.
+/// parameters or listeners that our controller does not accept, and each HTTPS listener whose certificate cannot be used.
 pub(super) fn findings(sound: &[StoredManifest], given: &ManifestObjects) -> Vec<Finding> {
     let of_kind = |kind: &'static str| sound.iter().filter(move |one| one.document.kind() == kind);
-    let classes: BTreeMap<&str, &str> =
-        of_kind("GatewayClass").map(|one| (one.name(), one.document.text("/spec/controllerName"))).collect();
     let maps: Vec<Arc<ConfigMap>> = of_kind("ConfigMap")
         .filter_map(|one| Some(Arc::new(ConfigMap::deserialize(&one.object).ok()?)))
         .collect();
@@ -37,8 +37,12 @@ pub(super) fn findings(sound: &[StoredManifest], given: &ManifestObjects) -> Vec
     for one in of_kind("Gateway").filter(|one| is_of_gateway_api(one)) {
         let Ok(gateway) = Gateway::deserialize(&one.object) else { continue };
         let name = one.object_name();
-        let class = gateway.spec.gateway_class_name.as_str();
-        let is_ours = classes.get(class).map_or(class == CLASS, |controller| *controller == CONTROLLER_NAME);
+        let is_ours = is_ours(sound, &gateway);
+        for (at, problem) in listener_problems(&gateway).into_iter().filter(|_| is_ours) {
+            let finding = Finding::at(&one.document, &name, &format!("spec.listeners[{at}]"), Source::Plan);
+            let message = format!("no client can connect to this listener: {}", problem.message);
+            all.push(finding.warning(problem.reason, message));
+        }
         all.extend(given.note_of_gateway(&one.document, &name, &gateway));
         for (at, problem) in certificate_problems(&gateway, &secrets) {
             let path = format!("spec.listeners[{at}].tls");
@@ -72,6 +76,41 @@ pub(super) fn findings(sound: &[StoredManifest], given: &ManifestObjects) -> Vec
             let message = format!("on a cluster, nothing serves this Gateway: {}", problem.message);
             Finding::at(&one.document, &name, path, Source::Plan).warning(problem.reason, message)
         }));
+    }
+    all
+}
+
+/// Whether our controller serves a Gateway.
+fn is_ours(sound: &[StoredManifest], gateway: &Gateway) -> bool {
+    let class = gateway.spec.gateway_class_name.as_str();
+    let found = sound.iter().find(|one| one.document.kind() == "GatewayClass" && one.name() == class);
+    found.map_or(class == CLASS, |found| found.document.text("/spec/controllerName") == CONTROLLER_NAME)
+}
+
+/// Returns an error for each field that our controller refuses of a route to one of its Gateways in the manifests.
+pub(super) fn refused_fields(sound: &[StoredManifest]) -> Vec<Finding> {
+    let of_kind = |kind: &'static str| {
+        sound.iter().filter(move |one| one.document.kind() == kind && is_of_gateway_api(one))
+    };
+    let gateways: BTreeMap<Key, Gateway> = of_kind("Gateway")
+        .filter_map(|one| Some((one.key(), Gateway::deserialize(&one.object).ok()?)))
+        .filter(|(_, gateway)| is_ours(sound, gateway))
+        .collect();
+    let mut all = Vec::new();
+    for one in of_kind("HTTPRoute") {
+        let Ok(route) = HTTPRoute::deserialize(&one.object) else { continue };
+        let parent = route.spec.parent_refs.iter().find_map(|parent| {
+            let within = parent.namespace.as_deref().map_or(one.namespace.as_deref(), Namespace);
+            gateways.get_key_value(&Key::new(within, Name(&*parent.name)))
+        });
+        let Some((parent, _)) = parent else { continue };
+        let name = one.object_name();
+        for Problem { reason, message } in route_problems(route) {
+            let (path, rest) = message.find(' ').map_or((&*message, ""), |end| message.split_at(end));
+            let message =
+                format!("Gateway {parent} refuses the route, because it does not support this field{rest}");
+            all.push(Finding::at(&one.document, &name, path, Source::Plan).error(reason, message));
+        }
     }
     all
 }

@@ -135,7 +135,8 @@ fn together(
     report: &mut Report,
 ) {
     let gateways = ManifestGateways::among(sound);
-    let of_routes = gateways.of_routes(sound).into_iter().chain(own_routes::without_back_ends(sound));
+    let of_routes = gateways.of_routes(sound).into_iter().chain(gateways::refused_fields(sound));
+    let of_routes = of_routes.chain(own_routes::without_back_ends(sound));
     let of_contents = contents::api_keys(sound).into_iter().chain(contents::further_defaults(sound));
     for finding in of_routes.chain(of_contents) {
         if finding.is_error()

@@ -24,7 +24,7 @@ use super::{
     upload::Upload,
     upstream::{Failover, Upstream},
 };
-use crate::route::Pool;
+use crate::route::{Attempts, Pool};
 
 /// The HTTP status of a picker that knows no endpoint.
 const UNAVAILABLE_STATUS: u16 = 503;
@@ -37,9 +37,9 @@ const FAILURE_REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long the parts of an exchange may take.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    /// One attempt at an endpoint.
-    pub(crate) attempt: Option<Duration>,
+pub(crate) struct Limits<'a> {
+    /// Attempts at endpoints.
+    pub(crate) attempts: &'a Attempts,
     /// Everything until an endpoint answers.
     pub(crate) answer: Instant,
     /// Until then, a picker that knows no endpoint is asked again.
@@ -82,7 +82,7 @@ impl Pickers {
         pool: &Pool,
         mut head: Parts,
         mut upload: Upload,
-        limits: Limits,
+        limits: Limits<'_>,
     ) -> Response<ProxyBody> {
         let deciding = self.decision(pool, &head, &mut upload, limits.patience);
         let Some(decided) = within(Some(limits.answer), deciding).await else { return expired() };
@@ -131,8 +131,15 @@ impl Pickers {
             others
         };
         let order = endpoints.iter().copied().chain(std::iter::once_with(others).flatten());
-        let sent =
-            upstream.send_replayable(&head, &body, order, &pool.link, limits.attempt, Failover::Always);
+        // As behind Envoy, a retry goes to the next endpoint of the same decision, and the picker sees the last response only.
+        let sent = async {
+            let (attempts, link, failover) = (limits.attempts, &pool.link, Failover::Always);
+            if attempts.retry.is_some() {
+                let order = order.collect();
+                return upstream.send_again(&head, &body, order, link, attempts, failover).await;
+            }
+            upstream.send_replayable(&head, &body, order, link, attempts.timeout, failover).await
+        };
         let sent = within(Some(limits.answer), sent);
         let answered = match &mut exchange {
             None => sent.await,

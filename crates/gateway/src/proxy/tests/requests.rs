@@ -93,6 +93,11 @@ async fn requests_with_two_meanings_or_for_foreign_hosts_are_refused() {
     let shutdown = CancellationToken::new();
     let simulator = simulator(&shutdown, &[]).await;
     let bench = bench(None, simulator, &[simulator], "FailOpen").await;
+    let with_coding = |coding: &str| {
+        format!(
+            "GET /svc/v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: {coding}\r\n\r\n0\r\n\r\n"
+        )
+    };
     let smuggled = "0\r\n\r\nGET /svc/v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n";
     for (request, status) in [
         ("GET /svc/v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".to_owned(), "200"),
@@ -102,7 +107,8 @@ async fn requests_with_two_meanings_or_for_foreign_hosts_are_refused() {
         ("GET /svc/v1/models HTTP/1.1\r\n\r\n".to_owned(), "400"),
         ("GET /svc/v1/models HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n".to_owned(), "400"),
         ("GET /svc/v1/models HTTP/1.1\r\nHost: a@localhost\r\n\r\n".to_owned(), "400"),
-        ("GET http://localhost/svc/v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".to_owned(), "400"),
+        ("GET http://localhost/svc/v1/models HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n".to_owned(), "200"),
+        ("GET http://evil.example/svc/v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(), "403"),
         ("GET /svc/v1/models HTTP/1.1\r\nHost: evil.example\r\n\r\n".to_owned(), "403"),
         ("GET / HTTP/1.1\r\nHost: evil.example:80\r\n\r\n".to_owned(), "403"),
         ("GET /svc/v1/models HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n\r\n".to_owned(), "403"),
@@ -114,6 +120,9 @@ async fn requests_with_two_meanings_or_for_foreign_hosts_are_refused() {
             ),
             "400",
         ),
+        (with_coding("chunked"), "200"),
+        (with_coding("gzip, chunked"), "501"),
+        (with_coding("chunked\r\nTransfer-Encoding: chunked"), "501"),
     ] {
         let answer = raw(&bench, &request).await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")) || answer.starts_with(&format!("HTTP/1.0 {status}")), "{request}\n{answer}");
@@ -361,6 +370,10 @@ async fn the_length_of_an_answer_is_that_of_the_body_which_was_read() {
     let bench = bench(None, server, &[server], "FailOpen").await;
     let answer = bench.ask("/svc", false).await;
     assert_eq!(answer.text().await.unwrap(), "hello");
+    let coded = "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n";
+    let server = dying_server(&shutdown, coded.to_owned()).await;
+    let bench = self::bench(None, server, &[server], "FailOpen").await;
+    assert_eq!(bench.ask("/svc", false).await.status(), 502);
 }
 
 #[tokio::test(start_paused = true)]
@@ -375,6 +388,37 @@ async fn a_connection_without_a_request_is_closed() {
         let closed = tokio::time::timeout(Duration::from_hours(1), stream.read_to_end(&mut read)).await;
         assert!(closed.is_ok(), "{sent:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_sends_nothing_of_its_body_is_told_so_unless_it_has_an_answer() {
+    // The system accepts connections, and nobody answers.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = silent.local_addr().unwrap();
+    let bench = bench(None, address, &[address], "FailOpen").await;
+    let begun = "POST /svc HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nConnection: close\r\n\r\nho";
+    let answer = raw(&bench, begun).await;
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+
+    // The connection of the first request comes first.
+    silent.accept().await.unwrap();
+    let mut client = TcpStream::connect(("127.0.0.1", bench.port)).await.unwrap();
+    client.write_all(begun.as_bytes()).await.unwrap();
+    let (mut server, _) = silent.accept().await.unwrap();
+    server.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nh").await.unwrap();
+    let mut answer = vec![0; 4096];
+    let read = client.read(&mut answer).await.unwrap();
+    assert!(answer[..read].starts_with(b"HTTP/1.1 200 "));
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    client.write_all(b"la").await.unwrap();
+    let mut seen = Vec::new();
+    while !seen.ends_with(b"hola") {
+        seen.push(server.read_u8().await.unwrap());
+    }
+    server.write_all(b"i").await.unwrap();
+    let mut rest = String::new();
+    client.read_to_string(&mut rest).await.unwrap();
+    assert!(rest.ends_with('i'), "{rest}");
 }
 
 #[cfg(target_os = "linux")]

@@ -1,6 +1,6 @@
 //! What `validate` says about routes and the Gateways in the same files.
 
-use super::{report, said};
+use super::{report, said, told};
 
 /// Returns a Gateway `infra/gw` with this listener, which is written in line 7.
 fn gateway(listener: &str) -> String {
@@ -120,4 +120,30 @@ fn a_route_of_ones_own_is_compared_too() {
         ]
     );
     assert_eq!(found.checked.iter().map(|(_, sound)| *sound).collect::<Vec<_>>(), [true, false]);
+}
+
+#[test]
+fn what_our_own_class_refuses_is_an_error_if_the_gateway_is_in_the_files() {
+    let route = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: mine, namespace: infra}\nspec:\n  \
+                 parentRefs: [{name: gw}]\n  rules:\n  - matches:\n    - headers: [{type: RegularExpression, name: x-a, value: '(?=a)b'}]\n    \
+                 sessionPersistence: {sessionName: x}\n    filters:\n    - {type: RequestRedirect, requestRedirect: {path: {type: \
+                 ReplaceFullPath, replaceFullPath: other}}}\n";
+    let of_class = |class: &str| {
+        let gateway = gateway("protocol: HTTP}\n  - {name: raw, port: 81, protocol: TCP");
+        told(&(gateway.replace("gatewayClassName: x", &format!("gatewayClassName: {class}")) + route))
+    };
+    let ours = of_class("longboat");
+    let begins = [
+        "18 error spec.rules[0].sessionPersistence: Gateway infra/gw refuses the route, because it does not support this field",
+        "20 error spec.rules[0].filters[0].requestRedirect.path.replaceFullPath: Gateway infra/gw refuses the route, because",
+        "17 error spec.rules[0].matches[0].headers[0]: Gateway infra/gw refuses the route, because it does not support this field (x-a",
+    ];
+    for begin in begins {
+        assert!(ours.iter().any(|line| line.starts_with(begin)), "{ours:#?}");
+    }
+    let listener = "8 warning spec.listeners[1]: no client can connect to this listener: this gateway does not serve protocol TCP: use \
+                    HTTP or HTTPS";
+    assert!(ours.contains(&listener.to_owned()), "{ours:#?}");
+    let others = of_class("x");
+    assert!(others.iter().all(|line| line.contains("no regular expression")), "{others:#?}");
 }
