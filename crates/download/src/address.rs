@@ -277,7 +277,7 @@ impl Address {
         if self.scheme != Scheme::Https {
             return None;
         }
-        if name.ends_with(".git") {
+        if name.rsplit_once('.').is_some_and(|(_, ending)| ending == "git") {
             return Some("git repositories are not supported; use hf:// or oci://");
         }
         self.is_azure().then_some("Azure storage is not supported; use hf://, s3://, gs:// or oci://")

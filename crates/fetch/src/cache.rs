@@ -89,9 +89,11 @@ impl Cache {
         let mut models: Vec<_> = entries
             .into_iter()
             .flatten()
-            .filter_map(|entry| read(&entry.ok()?.path()).transpose())
-            .collect::<Result<_, _>>()
-            .map_err(FetchError::file("read", &self.root))?;
+            .filter_map(|entry| {
+                let folder = entry.ok()?.path();
+                read(&folder).map_err(FetchError::file("read the journal of", folder)).transpose()
+            })
+            .collect::<Result<_, _>>()?;
         models.sort_by(|a: &CachedModel, b| (&a.source, &a.folder).cmp(&(&b.source, &b.folder)));
         Ok(models)
     }

@@ -87,11 +87,12 @@ fn cause(facts: &Facts, pod: &Pod) -> Cause {
     // A container whose start probe has succeeded has been started for good, and an earlier run of it is over.
     let is_current = |event: &&Event| {
         let message = event.message.as_deref().unwrap_or_default();
-        let started = running.and_then(|found| found.started) == Some(true);
+        let is_started = running.and_then(|found| found.started) == Some(true);
         let since = running.and_then(|found| found.state.as_ref()?.running.as_ref()?.started_at.as_ref());
         let at = event.last_timestamp.as_ref();
         let is_old = at.zip(since).is_some_and(|(at, since)| at.0 < since.0);
-        !is_old && !(started && message.starts_with("Startup probe failed"))
+        let is_over = is_started && message.starts_with("Startup probe failed");
+        !is_old && !is_over
     };
     let probe = events(facts, pod, &["Unhealthy"]).find(is_current);
     match (running, probe) {

@@ -48,6 +48,10 @@ async fn a_cached_model_is_shared_listed_used_offline_and_removed() {
     content[5] ^= 1;
     std::fs::write(&path, content).unwrap();
     assert!(matches!(world.fetch("fifth", &offline).await, Err(FetchError::Offline { .. })));
+    let odd = world.folder.path().join("cache/odd/.longboat/x.journal");
+    std::fs::create_dir_all(&odd).unwrap();
+    assert!(cache.list().unwrap_err().to_string().contains("cache/odd"));
+    std::fs::remove_dir_all(world.folder.path().join("cache/odd")).unwrap();
     assert!(cache.remove("hf://org/other").unwrap().is_empty());
     assert_eq!(cache.remove("hf://org/m").unwrap().len(), 1);
     assert!(cache.list().unwrap().is_empty());

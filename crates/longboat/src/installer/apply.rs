@@ -94,19 +94,20 @@ impl Applier {
         let title = object::title(wanted);
         let refused = |error| object::refused("replace", &title, &error);
         let api = object::api_of(&self.client, wanted)?;
-        let Some(mut found) = api.get_opt(object::name(wanted)).await.map_err(refused)? else {
-            return Ok(());
-        };
-        for part in ["spec", "webhooks"] {
-            if let Some(content) = wanted.get(part) {
-                found.data[part] = content.clone();
-            }
-        }
         let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
         loop {
+            let Some(mut found) = api.get_opt(object::name(wanted)).await.map_err(refused)? else {
+                return Ok(());
+            };
+            for part in ["spec", "webhooks"] {
+                if let Some(content) = wanted.get(part) {
+                    found.data[part] = content.clone();
+                }
+            }
             match api.replace(object::name(wanted), &params, &found).await {
                 Ok(_) => return Ok(()),
-                Err(error) if is_passing(&error) && !self.deadline.is_over() => {
+                // A controller that runs writes its CA into the same object.
+                Err(error) if (is_passing(&error) || has_code(&error, 409)) && !self.deadline.is_over() => {
                     self.deadline.sleep_interval().await;
                 }
                 Err(error) => return Err(refused(error)),

@@ -69,8 +69,8 @@ pub(super) fn plan(
     let live_pod = live.and_then(|spec| spec.template.spec.as_ref());
     draft.events.extend(tokenizer::attach_sidecar(context, &mut pod, account, live_pod)?);
     let has_tokenizer = |pod: &PodSpec| container(pod, tokenizer::SIDECAR).is_some();
-    let had_tokenizer = has_tokenizer(&pod);
-    if had_tokenizer {
+    let was_given = has_tokenizer(&pod);
+    if was_given {
         transform::use_sidecar(&mut pod);
     }
     let url = tokenizer::is_wanted(context).then(|| tokenizer::url(context));
@@ -80,7 +80,7 @@ pub(super) fn plan(
         )
     })?;
 
-    if had_tokenizer && !has_tokenizer(&pod) {
+    if was_given && !has_tokenizer(&pod) {
         draft.events.push(Warning {
             reason: TOKENIZER_REMOVED,
             message: format!(
