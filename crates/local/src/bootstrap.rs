@@ -7,6 +7,7 @@ use kube::Client;
 use longboat_api::{groups, names::DEFAULT_SYSTEM_NAMESPACE};
 use longboat_compose::{
     PresetNames,
+    platform::IMAGE,
     presets::{self, BrokenPreset},
 };
 use longboat_key::Namespace;
@@ -64,7 +65,11 @@ pub(crate) async fn install(client: &Client, gateway: SocketAddr) -> Result<(), 
     let presets = presets.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
     let runtimes = presets::runtimes()?;
     let runtimes = runtimes.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
-    let controller = manifest::parse("controller", CONTROLLER)?.into_iter().map(|document| document.object);
+    let controller = manifest::parse("controller", CONTROLLER)?.into_iter().map(|mut document| {
+        // Whoever reads the cluster takes this image for that of pickers and sidecars.
+        document.object["spec"]["template"]["spec"]["containers"][0]["image"] = IMAGE.into();
+        document.object
+    });
     for object in platform.chain(controller).chain(runtimes).chain(presets) {
         apply::one(client, Owner::Up, None, object).await?;
     }
