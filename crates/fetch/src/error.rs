@@ -198,7 +198,7 @@ pub enum FetchError {
     /// The network must not be used, and there is no complete copy on this machine.
     #[error(
         "offline mode (`--offline` or HF_HUB_OFFLINE) forbids the network, and `{source_uri}` is not \
-         completely and unchanged on this machine"
+         completely on this machine, or was changed"
     )]
     Offline {
         /// The address, redacted.
