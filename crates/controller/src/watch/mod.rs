@@ -60,6 +60,8 @@ fn every<K: WatchedKind>(namespace: Option<Namespace<&str>>) -> Selection {
 #[derive(Clone, Copy)]
 struct Sink {
     kind: fn() -> String,
+    /// Whether it is a service or a config. The controller cannot work without them.
+    is_own: bool,
     store: fn(&Context, &ReceivedObject) -> Key,
     remove: fn(&Context, &ObjectMeta),
     forget_others: fn(&Context, Option<Namespace<&str>>, &BTreeSet<Key>),
@@ -119,7 +121,16 @@ async fn follow(
             }
             Ok(Event::Delete(object)) => (sink.remove)(&context, &object.metadata),
             Err(error) => {
-                if state.is_none() && watch_has_code(&error, 403) {
+                let is_forbidden = watch_has_code(&error, 403);
+                if state.is_none() && is_forbidden && sink.is_own {
+                    // Without its services, a config would look unused.
+                    tracing::warn!(
+                        kind = (sink.kind)(), namespace = namespace.as_deref(), error = %text_of_watch(&error),
+                        "No right to list and watch objects of this kind; nothing is reconciled before."
+                    );
+                    continue;
+                }
+                if state.is_none() && is_forbidden {
                     tracing::warn!(
                         kind = (sink.kind)(), namespace = namespace.as_deref(), error = %text_of_watch(&error),
                         "No right to list and watch objects of this kind; they are treated as absent."
@@ -226,6 +237,7 @@ impl Sink {
     fn of<K: WatchedKind>() -> Self {
         Self {
             kind: || K::kind(&()).into_owned(),
+            is_own: matches!(&*K::kind(&()), "LLMInferenceService" | "LLMInferenceServiceConfig"),
             store: store::<K>,
             remove: remove::<K>,
             forget_others: forget_others::<K>,

@@ -23,6 +23,10 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
             let is_preset = missing.starts_with(&facts.preset_names.prefix);
             let is_shipped = preset::shipped().any(|suffix| facts.preset_names.full(suffix) == missing);
             let fix = match nearest(known.iter().copied(), missing) {
+                _ if known.contains(&missing) => format!(
+                    "wait a moment: it exists now; if this does not change, check that the controller of namespace {} runs",
+                    facts.snapshot.system_namespace
+                ),
                 Some(meant) => format!("spec.baseRefs: did you mean `{meant}`?"),
                 None if is_shipped => format!("{}: it applies the presets", reinstall::command(facts, "")),
                 None if is_preset => format!(

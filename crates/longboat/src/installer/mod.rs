@@ -52,7 +52,7 @@ pub(crate) async fn install(
     options: &Options<'_>,
 ) -> anyhow::Result<()> {
     let deadline = Deadline::after(options.limit);
-    let survey = survey::read_live(&client, installation, options.force).await?;
+    let survey = survey::read_live(&client, installation, options.namespace, options.force).await?;
     for note in &survey.notes {
         printer::labelled("note:", note);
     }

@@ -59,8 +59,12 @@ const LAPTOP: &str = "longboat-up";
 pub(super) async fn read_live(
     client: &Client,
     installation: &Installation,
+    namespace: &str,
     force: bool,
 ) -> anyhow::Result<Survey> {
+    if !force {
+        check_other_namespaces(client, namespace).await?;
+    }
     check_gateways(client, installation).await?;
     let mut survey = Survey::default();
     let mut foreign = Vec::new();
@@ -120,6 +124,29 @@ pub(super) async fn read_live(
         survey.notes.push(format!("took over {title} from {others}"));
     }
     Ok(survey)
+}
+
+/// Refuses to install in a second namespace: definitions, webhooks and rights of the first installation would move, and its controller
+/// would be removed.
+async fn check_other_namespaces(client: &Client, namespace: &str) -> anyhow::Result<()> {
+    let Some(kind) = kinds::kind("apps/v1", "Deployment") else { return Ok(()) };
+    let params = ListParams::default().labels(&format!("{LABEL}={LABEL_VALUE}"));
+    let found = match object::api(client, kind, None).list_metadata(&params).await {
+        Ok(found) => found.items,
+        // The installation itself does not need this right.
+        Err(error) if has_code(&error, 403) => return Ok(()),
+        Err(error) => return Err(object::refused("list", kind.plural, &error)),
+    };
+    let is_other = |found: &&PartialObjectMeta<DynamicObject>| {
+        found.name_any() == CONTROLLER && found.namespace().as_deref() != Some(namespace)
+    };
+    if let Some(other) = found.iter().find(is_other).and_then(ResourceExt::namespace) {
+        bail!(
+            "Longboat is installed in namespace {other}, and a cluster has one installation: expected `--namespace {other}`\n  Use \
+             --force-conflicts to move it to {namespace}; services then use the presets there."
+        );
+    }
+    Ok(())
 }
 
 /// Refuses to remove a GatewayClass that Gateways use: their traffic would end.
