@@ -35,6 +35,8 @@ fn one_command_installs_a_second_run_writes_nothing_and_uninstalling_leaves_noth
     assert!(second.status.success(), "{second:#?}");
     let nothing = format!("0 created, 0 changed, 0 removed, {} unchanged", before.len() + 1);
     assert_eq!(last_line(&second), nothing);
+    let elsewhere = ask(&server, "install", ports, &["--namespace=other"]);
+    assert!(elsewhere.stderr.contains("expected `--namespace kserve`"), "{elsewhere:#?}");
     assert_eq!(installed(&server), before, "a second run wrote something");
 
     // Changed values change the objects that use them, and remove objects that are no longer part of the installation.
@@ -91,6 +93,26 @@ fn one_command_installs_a_second_run_writes_nothing_and_uninstalling_leaves_noth
     let again = ask(&server, "uninstall", ports, &["--crds"]);
     assert!(again.stderr.contains("This cluster has no objects of an installation."), "{again:#?}");
     assert_eq!(server.api.get(&format!("{configs}/mine")).status, 200);
+
+    // A class whose Gateways exist is not removed.
+    const GATEWAYS: &str = "gateway.networking.k8s.io";
+    for definition in longboat_api::crd::foreign().iter().filter(|found| found["spec"]["group"] == GATEWAYS) {
+        install_api(&server.api, definition);
+    }
+    let class = json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass",
+        "metadata": {"name": "longboat", "labels": {"longboat.dev/installation": "longboat"}},
+        "spec": {"controllerName": "longboat.dev/gateway"},
+    });
+    let path = format!("/apis/{GATEWAYS}/v1/gatewayclasses/longboat?fieldManager=longboat-install");
+    server.api.apply(&path, &class).ok();
+    let gateway = json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": "models"},
+        "spec": {"gatewayClassName": "longboat", "listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}]},
+    });
+    server.api.post(&format!("/apis/{GATEWAYS}/v1/namespaces/default/gateways"), &gateway).ok();
+    let refused = ask(&server, "install", ports, &[]);
+    assert!(refused.stderr.contains("Gateway default/models is served by this"), "{refused:#?}");
 }
 
 #[test]
