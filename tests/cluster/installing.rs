@@ -95,8 +95,8 @@ fn one_command_installs_a_second_run_writes_nothing_and_uninstalling_leaves_noth
     assert_eq!(server.api.get(&format!("{configs}/mine")).status, 200);
 
     // A class whose Gateways exist is not removed.
-    const GATEWAYS: &str = "gateway.networking.k8s.io";
-    for definition in longboat_api::crd::foreign().iter().filter(|found| found["spec"]["group"] == GATEWAYS) {
+    let group = "gateway.networking.k8s.io";
+    for definition in longboat_api::crd::foreign().iter().filter(|found| found["spec"]["group"] == group) {
         install_api(&server.api, definition);
     }
     let class = json!({
@@ -104,13 +104,13 @@ fn one_command_installs_a_second_run_writes_nothing_and_uninstalling_leaves_noth
         "metadata": {"name": "longboat", "labels": {"longboat.dev/installation": "longboat"}},
         "spec": {"controllerName": "longboat.dev/gateway"},
     });
-    let path = format!("/apis/{GATEWAYS}/v1/gatewayclasses/longboat?fieldManager=longboat-install");
+    let path = format!("/apis/{group}/v1/gatewayclasses/longboat?fieldManager=longboat-install");
     server.api.apply(&path, &class).ok();
     let gateway = json!({
         "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": "models"},
         "spec": {"gatewayClassName": "longboat", "listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}]},
     });
-    server.api.post(&format!("/apis/{GATEWAYS}/v1/namespaces/default/gateways"), &gateway).ok();
+    server.api.post(&format!("/apis/{group}/v1/namespaces/default/gateways"), &gateway).ok();
     let refused = ask(&server, "install", ports, &[]);
     assert!(refused.stderr.contains("Gateway default/models is served by this"), "{refused:#?}");
 }
