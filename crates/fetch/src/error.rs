@@ -113,7 +113,7 @@ pub enum FetchError {
         source_uri: String,
     },
     /// The source has files, and the patterns select none of them.
-    #[error("{}", none_selected(source_uri, allow, ignore, *files, names))]
+    #[error("{}", none_selected(source_uri, allow, ignore, files))]
     NoneSelected {
         /// The address, redacted.
         source_uri: String,
@@ -121,10 +121,8 @@ pub enum FetchError {
         allow: String,
         /// The ignored patterns, or nothing.
         ignore: String,
-        /// The number of files.
-        files: usize,
         /// The names of the first files.
-        names: String,
+        files: String,
     },
     /// A file of the source has a name that cannot be used below the folder.
     #[error("refused file name `{name}` of the source: {why}")]
@@ -292,16 +290,15 @@ impl Protocol {
 }
 
 /// The sentence that alerts match comes first.
-fn none_selected(source_uri: &str, allow: &str, ignore: &str, files: usize, names: &str) -> String {
+fn none_selected(source_uri: &str, allow: &str, ignore: &str, files: &str) -> String {
     let patterns = [("STORAGE_ALLOW_PATTERNS", allow), ("STORAGE_IGNORE_PATTERNS", ignore)];
     let patterns: Vec<String> = patterns
         .into_iter()
         .filter(|(_, patterns)| !patterns.is_empty())
         .map(|(variable, patterns)| format!("{variable} `{patterns}`"))
         .collect();
-    let list = if files > names.split(", ").count() { "among others " } else { "" };
     format!(
-        "Failed to fetch model. No model found in {source_uri}. {} selects none of its files, which are {list}{names}.",
+        "Failed to fetch model. No model found in {source_uri}. {} selects none of its files, which are {files}.",
         patterns.join(" with ")
     )
 }

@@ -179,14 +179,12 @@ impl Transfer {
             return empty;
         }
         let [allow, ignore] = self.filter.shown().map(Option::unwrap_or_default);
-        let names: Vec<String> = all.iter().take(MAX_NAMES).map(|file| names::shown(&file.path)).collect();
-        FetchError::NoneSelected {
-            source_uri: self.uri.clone(),
-            allow,
-            ignore,
-            files: all.len(),
-            names: names.join(", "),
+        let mut names: Vec<String> =
+            all.iter().take(MAX_NAMES).map(|file| names::shown(&file.path)).collect();
+        if all.len() > MAX_NAMES {
+            names.push("…".to_owned());
         }
+        FetchError::NoneSelected { source_uri: self.uri.clone(), allow, ignore, files: names.join(", ") }
     }
 
     /// Finds the files that are already in the folder.
