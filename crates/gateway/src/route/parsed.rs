@@ -10,7 +10,7 @@ use super::{
     duration,
     filter::{self, Filters},
     matching::{self, Matcher},
-    retry::{self, Retry},
+    retry::Retry,
 };
 use crate::RoutingInputs;
 
@@ -101,7 +101,9 @@ fn unsupported(route: &HTTPRoute, regex_limit: usize) -> Vec<String> {
     let mut fields = Vec::new();
     for (index, rule) in route.spec.rules.iter().enumerate() {
         let at = format!("spec.rules[{index}]");
-        fields.extend(rule.retry.as_ref().and_then(retry::unsupported).map(|path| format!("{at}.{path}")));
+        fields.extend(
+            rule.retry.as_ref().filter(|retry| Retry::new(retry).is_none()).map(|_| format!("{at}.retry")),
+        );
         if rule.session_persistence.is_some() {
             fields.push(format!("{at}.sessionPersistence"));
         }
