@@ -19,6 +19,8 @@ pub struct Tool {
     pub description: String,
     /// The JSON schema of its arguments.
     pub parameters: Value,
+    /// The function as the client describes it.
+    pub definition: Value,
 }
 
 /// Whether an answer must call a tool.
@@ -90,7 +92,7 @@ pub(crate) fn list(values: &[Value]) -> Result<Vec<Tool>, Refusal> {
             return refuse(&format!("{inner}.name"), ": another tool has the same name.");
         }
         let description = function["description"].as_str().unwrap_or_default().to_owned();
-        tools.push(Tool { name: name.to_owned(), description, parameters });
+        tools.push(Tool { name: name.to_owned(), description, parameters, definition: function.clone() });
     }
     Ok(tools)
 }

@@ -129,7 +129,7 @@ impl Model for Simulator {
         if !tools.is_empty() {
             prompt.push_str("<|tools|>\n");
             for tool in tools {
-                let Tool { name, description, parameters } = tool;
+                let Tool { name, description, parameters, .. } = tool;
                 prompt.extend([name, " ", description, " ", &parameters.to_string(), "\n"]);
             }
         }

@@ -282,8 +282,12 @@ mod tests {
 
     #[test]
     fn a_call_is_of_one_tool_with_what_that_one_takes() {
-        let tool =
-            |name: &str, parameters| Tool { name: name.into(), description: String::new(), parameters };
+        let tool = |name: &str, parameters| Tool {
+            name: name.into(),
+            description: String::new(),
+            parameters,
+            definition: Value::Null,
+        };
         let number = json!({
             "type": "object", "properties": {"a": {"$ref": "#/$defs/n"}}, "required": ["a"], "$defs": {"n": {"type": "integer"}},
         });

@@ -5,10 +5,12 @@ use std::io;
 use minijinja::{
     Environment, ErrorKind, Output, State, Value, context,
     syntax::SyntaxConfig,
-    value::{Kwargs, Serde, StringInput},
+    value::{Kwargs, Serde, StringInput, merge_maps},
 };
 use minijinja_contrib::pycompat::unknown_method_callback;
 use serde::{Deserialize, Serialize};
+
+use super::json;
 
 const NAME: &str = "chat";
 /// The work that one conversation may take, so that no template runs for ever or fills the memory: an instruction takes one,
@@ -52,6 +54,7 @@ pub(super) fn compiled(source: String) -> Result<Environment<'static>, String> {
     environment.add_filter("join", join);
     environment.add_filter("split", split);
     environment.add_filter("lines", lines);
+    environment.add_filter("tojson", json::filter);
     environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> {
         Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
     });
@@ -66,7 +69,8 @@ pub(super) fn compiled(source: String) -> Result<Environment<'static>, String> {
 impl Conversation {
     /// The text that the template of this environment makes.
     pub(super) fn rendered(&self, environment: &Environment<'static>) -> RenderResult {
-        let tools = if self.tools.is_empty() { Value::UNDEFINED } else { Value::from(Serde(&self.tools)) };
+        // Templates tell none from what is undefined.
+        let tools = if self.tools.is_empty() { Value::from(()) } else { Value::from(Serde(&self.tools)) };
         let values = context! {
             messages => Value::from(Serde(&self.messages)),
             tools,
@@ -74,10 +78,10 @@ impl Conversation {
             bos_token => self.begin.as_str(),
             eos_token => self.end.as_str(),
             // The first value of a name counts, so a request cannot replace the values above.
-            ..Value::from(Serde(&self.variables))
+            ..merge_maps([Value::from(Serde(&self.variables)), context! { documents => () }])
         };
         let template = environment.get_template(NAME).map_err(|error| error.to_string())?;
-        let mut text = BoundedText(Vec::new());
+        let mut text = BoundedText::default();
         template.render_captured_to(values, &mut text).map(drop).map_err(|error| match error.kind() {
             ErrorKind::OutOfFuel | ErrorKind::WriteFailure => LIMIT_EXCEEDED.to_owned(),
             kind => {
@@ -90,7 +94,8 @@ impl Conversation {
 }
 
 /// A text that does not grow beyond its limit.
-struct BoundedText(Vec<u8>);
+#[derive(Default)]
+pub(super) struct BoundedText(pub(super) Vec<u8>);
 
 impl io::Write for BoundedText {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -107,7 +112,7 @@ impl io::Write for BoundedText {
 }
 
 /// Takes what so many bytes cost, before they are there.
-fn charge(state: &State<'_, '_>, bytes: usize) -> Result<(), minijinja::Error> {
+pub(super) fn charge(state: &State<'_, '_>, bytes: usize) -> Result<(), minijinja::Error> {
     state.consume_fuel((bytes / BYTES) as u64)
 }
 
@@ -118,7 +123,7 @@ fn format(output: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> 
 }
 
 /// Takes what a value costs as a text.
-fn charge_text(state: &State<'_, '_>, value: &Value) -> Result<(), minijinja::Error> {
+pub(super) fn charge_text(state: &State<'_, '_>, value: &Value) -> Result<(), minijinja::Error> {
     let mut open = vec![value.clone()];
     while let Some(value) = open.pop() {
         let Some(object) = value.as_object() else { continue };

@@ -2,6 +2,7 @@
 
 mod calls;
 mod conversation;
+mod json;
 mod limits;
 mod pieces;
 mod stops;

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use longboat_serving::{Layout, Message, Role, Tool};
+use longboat_serving::{Call, Layout, Message, Role, Tool};
 use minijinja::Environment;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::{
     conversation::{Conversation, RenderResult, compiled},
@@ -84,11 +84,6 @@ impl Template {
 
     /// The same with these special tokens at the beginning and the end of texts.
     fn render_between(&self, begin: &str, end: &str, layout: &Layout<'_>) -> RenderResult {
-        let tool = |tool: &Tool| {
-            json!({"type": "function", "function": {
-                "name": tool.name, "description": tool.description, "parameters": tool.parameters,
-            }})
-        };
         let conversation = Conversation {
             begin: begin.to_owned(),
             end: end.to_owned(),
@@ -110,30 +105,62 @@ pub(crate) fn probe(source: &[u8]) {
     let Ok(template) = Template::new(source.to_owned(), None) else { return };
     let messages = [Role::System, Role::User, Role::Assistant]
         .map(|role| Message::new(role, format!("I am {}.", role.name())));
-    let tool = Tool { name: "f".into(), description: String::new(), parameters: json!({"type": "object"}) };
-    let variables = serde_json::Map::new();
+    let parameters = json!({"type": "object"});
+    let definition = json!({"name": "f", "parameters": parameters});
+    let tool = Tool { name: "f".into(), description: String::new(), parameters, definition };
+    let variables = Map::new();
     let layout = Layout { messages: &messages, tools: &[tool], opens_answer: true, variables: &variables };
     let _ = template.render_between("<s>", "</s>", &layout);
 }
 
-fn message(message: &Message) -> serde_json::Value {
+/// A tool with the fields that vLLM hands on, in its order.
+fn tool(tool: &Tool) -> Value {
+    let mut function = json!({"name": tool.name});
+    for (field, is_optional) in
+        [("description", false), ("parameters", false), ("strict", true), ("defer_loading", true)]
+    {
+        let value = &tool.definition[field];
+        if !(is_optional && value.is_null()) {
+            function[field] = value.clone();
+        }
+    }
+    json!({"type": "function", "function": function})
+}
+
+/// A message with the fields that vLLM hands on, in its order.
+fn message(message: &Message) -> Value {
     let mut value = json!({"role": message.role.name(), "content": message.text});
     if !message.calls.is_empty() {
-        let calls = message.calls.iter().map(|call| {
-            // Templates print arguments as JSON, so the arguments must be a value and not a text.
-            let arguments: serde_json::Value =
-                serde_json::from_str(&call.arguments).unwrap_or_else(|_| call.arguments.clone().into());
-            json!({"type": "function", "function": {"name": call.name, "arguments": arguments}})
-        });
-        value["tool_calls"] = calls.collect();
+        value["tool_calls"] = message.calls.iter().map(call).collect();
     }
+    for (field, text) in [
+        ("reasoning", &message.reasoning),
+        ("reasoning_content", &message.reasoning),
+        ("tool_call_id", &message.tool_call_id),
+        ("name", &message.name),
+    ] {
+        if let Some(text) = text {
+            value[field] = text.as_str().into();
+        }
+    }
+    value
+}
+
+fn call(call: &Call) -> Value {
+    // Templates print arguments as JSON, so the arguments must be a value and not a text. Like vLLM, whatever is no object becomes an
+    // empty one: otherwise a conversation with it could not go on.
+    let arguments: Map<String, Value> = serde_json::from_str(&call.arguments).unwrap_or_default();
+    let mut value = json!({});
+    if !call.id.is_empty() {
+        value["id"] = call.id.as_str().into();
+    }
+    value["type"] = "function".into();
+    value["function"] = json!({"name": call.name, "arguments": arguments});
     value
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Map;
-
     use super::{super::conversation::MAX_REASON_CHARS, *};
 
     /// Renders a template without variables.
@@ -196,6 +223,58 @@ mod tests {
             let grown = peak() - before;
             assert!(grown < 300, "{source}: {grown} MiB");
         }
+    }
+
+    /// The lines are what Hugging Face's `apply_chat_template` makes of the conversation that vLLM hands on.
+    #[test]
+    fn tools_and_messages_are_what_hugging_face_makes_of_them() {
+        let source = "{% for tool in tools %}{{ tool|tojson }}\n{% endfor %}{% for message in messages %}{{ message|tojson }}\n{% endfor %}\
+                      {{ tools[0].function|tojson(indent=2, sort_keys=true) }}\n{{ tools[0].function.description|tojson(ensure_ascii=true) }}\n\
+                      {{ {'b': [], 'a': [1, 2.0]}|tojson(separators=(',', ':')) }}\n{{ documents is none }}";
+        let tool = |definition: Value| Tool {
+            name: definition["name"].as_str().unwrap().to_owned(),
+            description: String::new(),
+            parameters: Value::Null,
+            definition,
+        };
+        let parameters = json!({"type": "object", "properties": {"z": {"default": 1.0}, "a": {}}});
+        let described = json!({"parameters": parameters, "name": "weather", "description": "<it's> & é"});
+        let tools = [tool(described), tool(json!({"name": "f", "strict": true, "other": 1}))];
+        let call =
+            |id: &str, arguments: &str| Call { id: id.into(), name: "f".into(), arguments: arguments.into() };
+        let calls =
+            vec![call("c1", "{\"z\": 1, \"a\": 1.0}"), call("", ""), call("", "{\"a"), call("", "[1]")];
+        let messages = [
+            Message { calls, reasoning: Some("Hm.".into()), ..Message::new(Role::Assistant, String::new()) },
+            Message { tool_call_id: Some("c1".into()), ..Message::new(Role::Tool, "<b>".into()) },
+            Message { name: Some("ann".into()), ..Message::new(Role::User, "x".into()) },
+        ];
+        let variables = Map::new();
+        let layout = Layout { messages: &messages, tools: &tools, opens_answer: true, variables: &variables };
+        let text = Template::new(source.to_owned(), None).unwrap().render_between("", "", &layout).unwrap();
+        let expected = r#"{"type": "function", "function": {"name": "weather", "description": "<it's> & é", "parameters": {"type": "object", "properties": {"z": {"default": 1.0}, "a": {}}}}}
+{"type": "function", "function": {"name": "f", "description": null, "parameters": null, "strict": true}}
+{"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": {"z": 1, "a": 1.0}}}, {"type": "function", "function": {"name": "f", "arguments": {}}}, {"type": "function", "function": {"name": "f", "arguments": {}}}, {"type": "function", "function": {"name": "f", "arguments": {}}}], "reasoning": "Hm.", "reasoning_content": "Hm."}
+{"role": "tool", "content": "<b>", "tool_call_id": "c1"}
+{"role": "user", "content": "x", "name": "ann"}
+{
+  "description": "<it's> & é",
+  "name": "weather",
+  "parameters": {
+    "properties": {
+      "a": {},
+      "z": {
+        "default": 1.0
+      }
+    },
+    "type": "object"
+  }
+}
+"<it's> & \u00e9"
+{"b":[],"a":[1,2.0]}
+True"#;
+        assert_eq!(text, expected);
+        assert_eq!(rendered("{{ tools is none }} {{ tools is defined }}").unwrap(), "True True");
     }
 
     #[test]
