@@ -75,6 +75,8 @@ impl Worker {
         self.batch.drop_abandoned();
         self.release_expired();
         for started in self.batch.start() {
+            let waited = self.batch.running()[started.index].arrived.elapsed();
+            self.metrics.queue_time.observe(waited.as_secs_f64());
             self.metrics.prefix(started.prompt, started.cached);
             self.import(started);
         }

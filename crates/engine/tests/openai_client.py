@@ -186,3 +186,9 @@ refused(openai.BadRequestError, "your prompt contains at least 2049 input tokens
         lambda: client.completions.create(model="m", prompt="a" * 20_000_000, max_tokens=1))
 refused(openai.BadRequestError, "Token id 99999999 is out of vocabulary",
         lambda: client.completions.create(model="m", prompt=[99999999], max_tokens=1))
+
+with urllib.request.urlopen(sys.argv[1] + "/metrics") as answer:
+    series = dict(line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if not line.startswith("#"))
+waited, started = (next(float(value) for key, value in series.items() if key.startswith(name))
+                   for name in ("vllm:request_queue_time_seconds_count", "vllm:time_to_first_token_seconds_count"))
+assert waited >= started > 0, (waited, started)
