@@ -158,11 +158,16 @@ for choice, names, reason in [("required", ["add_one", "set_colour"], "tool_call
         assert list(arguments) == ["number"] and type(arguments["number"]) is int, arguments
     else:
         assert arguments in [{"colour": "red"}, {"colour": "blue"}], arguments
-    parts = [chunk.choices[0] for chunk in chat(tools=tools, tool_choice=choice, stream=True)]
+    parts = [chunk.choices[0] for chunk in chat(tools=tools, tool_choice=choice, stream=True, max_tokens=64)]
     deltas = [call.function for part in parts for call in part.delta.tool_calls or []]
     assert deltas[0].name == call.function.name and not any(part.delta.content for part in parts), parts
     assert "".join(delta.arguments or "" for delta in deltas) == call.function.arguments, deltas
     assert parts[-1].finish_reason == reason, parts[-1]
+as_response = [{"type": "function", **tool["function"]} for tool in tools]
+events = list(client.responses.create(model="m", input="Hello", tools=as_response, tool_choice="required", temperature=0, stream=True))
+added = [(event.output_index, event.item.type) for event in events if event.type == "response.output_item.added"]
+assert added == [(0, "function_call")] and len(events[-1].response.output) == 1, events
+assert not any(event.type == "response.output_text.delta" for event in events), events
 cut = chat(tools=tools, tool_choice=named, max_tokens=30).choices[0]
 assert cut.finish_reason in ("length", "stop") and not cut.message.content and cut.message.tool_calls, cut
 odd = function("get_code", "code", {"type": "string", "not": {"const": "x"}})

@@ -3,6 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use axum::{Json, extract::State, http::HeaderMap, response::Response};
+use futures::{StreamExt, future};
 use serde_json::{Value, json};
 
 use crate::{
@@ -35,6 +36,7 @@ pub(crate) async fn create(
         let part = move |event| writer.part(event);
         let chunks =
             reply.stream("chat.completion.chunk", opening, started.events, part, usage, asked.output);
+        let chunks = chunks.filter(|chunk| future::ready(!is_empty(chunk)));
         return Ok(with_headers(sse::data(chunks), started.headers));
     }
     let (answers, usage) = collect(started.events, usage, copies).await;
@@ -87,7 +89,7 @@ impl Writer {
         };
         match event {
             Event::Text { choice, token } => {
-                let content = json!({"content": token.text});
+                let content = if token.text.is_empty() { json!({}) } else { json!({"content": token.text}) };
                 delta(choice, &content, &self.logprobs(token), count)
             }
             Event::Call { choice, index, name } => {
@@ -97,7 +99,7 @@ impl Writer {
             }
             Event::Arguments { choice, index, token } => {
                 let call = json!({"function": {"arguments": token.text}});
-                delta(choice, &called(index, call), &Value::Null, count)
+                delta(choice, &called(index, call), &self.logprobs(token), count)
             }
             Event::Finished { choice, reason, stop } => {
                 let mut part = delta(choice, &json!({}), &Value::Null, count);
@@ -110,6 +112,12 @@ impl Writer {
     fn logprobs(&self, token: Token) -> Value {
         if self.with_logprobs { logprobs::chat(&[token]) } else { Value::Null }
     }
+}
+
+/// Whether a chunk says nothing, as for a token of a call or within a character. As in vLLM, no such chunk is sent.
+fn is_empty(chunk: &Value) -> bool {
+    let choice = &chunk["choices"][0];
+    choice["delta"] == json!({}) && choice["logprobs"].is_null() && choice["finish_reason"].is_null()
 }
 
 /// The first chunk of an answer.

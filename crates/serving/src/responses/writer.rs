@@ -75,6 +75,13 @@ impl Writer {
     }
 
     fn text(&mut self, token: Token, out: &mut Vec<Value>) {
+        // A token of a call, or the end of the answer.
+        if token.text.is_empty() {
+            if let Some(Open::Message { tokens, .. }) = &mut self.open {
+                tokens.push(token);
+            }
+            return;
+        }
         if !matches!(self.open, Some(Open::Message { .. })) {
             self.close(out);
             self.open_message(out);
