@@ -7,6 +7,9 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::text::Tokenizer;
 
+/// Stands for the logarithm of zero, which JSON lacks, as in vLLM.
+const LEAST_LOGPROB: f64 = -9999.0;
+
 /// Chooses tokens for one answer.
 pub(crate) struct Sampler {
     random: StdRng,
@@ -20,7 +23,7 @@ pub(crate) struct Sampler {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SampledToken {
     pub(crate) token: u32,
-    /// Its log probability from the model, before any sampling.
+    /// Its log probability from the model and the form of the answer, before any sampling.
     pub(crate) logprob: f64,
     /// The most likely tokens with their log probabilities, the most likely first. Empty if they were not requested.
     pub(crate) top: Vec<(u32, f64)>,
@@ -104,7 +107,7 @@ impl Sampler {
                     normal,
                     top_tokens(&weights, count)
                         .into_iter()
-                        .map(|(token, weight)| (token, weight - normal))
+                        .map(|(token, weight)| (token, (weight - normal).max(LEAST_LOGPROB)))
                         .collect(),
                 )
             }
@@ -123,7 +126,7 @@ impl Sampler {
             self.draw(sampling, &weights)
         };
         *self.counts.entry(token).or_default() += 1;
-        let logprob = raw.map_or(0.0, |raw| f64::from(raw[token as usize]) - normal);
+        let logprob = raw.map_or(0.0, |raw| (f64::from(raw[token as usize]) - normal).max(LEAST_LOGPROB));
         SampledToken { token, logprob, top }
     }
 

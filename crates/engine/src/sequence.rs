@@ -9,7 +9,7 @@ use crate::{
     cache::{Block, Hash},
     gauges::SequenceGauge,
     lora::AdapterLease,
-    sample::{BadWords, Sampler, keep},
+    sample::{BadWords, SampledToken, Sampler, keep},
     shape::Form,
     text::{AnswerPart, Calls, Pieces, Stops, Tokenizer},
     transfer::{ImportedBlocks, PrefillHandoff},
@@ -110,12 +110,18 @@ impl Sequence {
         finish
     }
 
-    fn choose(&mut self, tokenizer: &Tokenizer, weights: Vec<f32>) -> Option<Finish> {
-        let must_go_on = self.sampling.ignore_eos || self.generated() < self.sampling.least;
-        let form = self.form.as_mut().map(|shared| &mut shared.form);
+    fn choose(&mut self, tokenizer: &Tokenizer, mut weights: Vec<f32>) -> Option<Finish> {
+        let (mut is_stuck, mut reason) = (false, "stop");
+        // As in vLLM, probabilities are those of the tokens that the form allows.
+        if let Some(shared) = &mut self.form
+            && let Err(error) = shared.form.restrict(&mut weights)
+        {
+            // A form may need more time or memory than it gets. Nobody should take half a form for a whole one.
+            tracing::warn!(error, "An answer in a form ends early.");
+            reason = "length";
+        }
         let generated = &self.tokens[self.prompt..];
         let (sampling, bad_words) = (&self.sampling, &self.bad_words);
-        let (mut is_stuck, mut reason) = (false, "stop");
         // An end token that is not allowed yet is excluded. An ignored end token may be chosen.
         let forbidden: Vec<u32> = if generated.len() < self.sampling.least {
             tokenizer.end_tokens().chain(self.sampling.stop_tokens.iter().copied()).collect()
@@ -123,11 +129,6 @@ impl Sequence {
             Vec::new()
         };
         let chosen = self.sampler.choose(sampling, weights, |weights| {
-            if let Some(Err(error)) = form.map(|form| form.restrict(weights)) {
-                // A form may need more time or memory than it gets. Nobody should take half a form for a whole one.
-                tracing::warn!(error, "An answer in a form ends early.");
-                reason = "length";
-            }
             if let Some(allowed) = &sampling.allowed {
                 keep(weights, allowed);
             }
@@ -138,29 +139,28 @@ impl Sequence {
             }
             is_stuck = weights.iter().all(|weight| *weight == f32::NEG_INFINITY);
         });
-        self.tokens.push(chosen.token);
-        // A form requires the answer to end when it is complete.
-        if is_stuck || (tokenizer.ends(chosen.token) && (!must_go_on || self.form.is_some())) {
+        if is_stuck {
             self.send_rest();
             return Some(self.finish(reason, None));
         }
-        let is_complete = self.form.as_mut().is_some_and(|shared| shared.form.take(chosen.token));
-        let token = Token {
-            text: self.pieces.push(tokenizer, chosen.token, self.sampling.shows_special),
-            logprob: chosen.logprob,
-            top: chosen
-                .top
-                .into_iter()
-                .map(|(token, logprob)| (tokenizer.text(&[token], false), logprob))
-                .collect(),
-        };
-        if self.sampling.stop_tokens.contains(&chosen.token) {
-            let rest = self.stops.rest();
-            self.send_tokens(rest);
-            if self.sampling.keeps_stop {
-                self.send_tokens(vec![token]);
+        self.tokens.push(chosen.token);
+        let id = chosen.token;
+        let mut token = self.token(tokenizer, chosen);
+        let is_end = tokenizer.ends(id);
+        let ends = is_end && !self.sampling.ignore_eos;
+        if ends || self.sampling.stop_tokens.contains(&id) {
+            self.send_rest();
+            if !self.sampling.keeps_stop {
+                token.text.clear();
             }
-            return Some(self.finish("stop", Some(Stop::Token(chosen.token))));
+            self.send_tokens(vec![token]);
+            return Some(self.finish("stop", (!ends).then_some(Stop::Token(id))));
+        }
+        if is_end {
+            // The form is complete, and the answer goes on without one, as in vLLM.
+            self.form = None;
+        } else if let Some(shared) = &mut self.form {
+            shared.form.take(id);
         }
         if self.generated() < self.sampling.least {
             // A stop text that comes too early is a part of the answer.
@@ -172,15 +172,20 @@ impl Sequence {
                 return Some(self.finish("stop", ending.stop.map(Stop::Text)));
             }
         }
-        if is_complete {
-            self.send_rest();
-            return Some(self.finish("stop", None));
-        }
         if self.generated() >= self.limit {
             self.send_rest();
             return Some(self.finish("length", None));
         }
         None
+    }
+
+    /// Adds a token to the text.
+    fn token(&mut self, tokenizer: &Tokenizer, chosen: SampledToken) -> Token {
+        let decoded = |token| self.pieces.decoded(tokenizer, token);
+        let top = chosen.top.into_iter().map(|(token, logprob)| (decoded(token), logprob)).collect();
+        let decoded = self.sampling.logprobs.map(|_| decoded(chosen.token)).unwrap_or_default();
+        let text = self.pieces.push(tokenizer, chosen.token, self.sampling.shows_special);
+        Token { text, decoded, logprob: chosen.logprob, top }
     }
 
     fn send_rest(&mut self) {

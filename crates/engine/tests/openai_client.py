@@ -1,6 +1,7 @@
 """Asks the engine through the official client, for tests/engine/openai.rs: the server's address, then asserts."""
 
 import json
+import math
 import re
 import sys
 import urllib.request
@@ -9,6 +10,7 @@ import openai
 
 client = openai.OpenAI(base_url=sys.argv[1] + "/v1", api_key="none", max_retries=0)
 SEA = [{"role": "user", "content": "Write one sentence about the sea."}]
+ENDS = ("<|im_end|>", "<|endoftext|>")
 CALL = '<tool_call>{"name": "get_time", "arguments": {"city": "Paris"}}</tool_call>'
 TOOL = {"type": "function", "function": {
     "name": "get_time", "description": "The time in a city.",
@@ -44,6 +46,17 @@ told = chat(logprobs=True, top_logprobs=3, max_tokens=5).choices[0].logprobs.con
 assert len(told) == 5 and all(len(token.top_logprobs) == 3 for token in told)
 assert all(token.logprob == token.top_logprobs[0].logprob <= 0 for token in told), "greedy takes the likeliest"
 
+# All tokens count and are listed, also those that are no part of the text.
+for fields, end in [({}, "<|im_end|>"), ({"stop": [" is"]}, " is")]:
+    ended = chat(logprobs=True, max_tokens=64, **fields)
+    listed = [token.token for token in ended.choices[0].logprobs.content]
+    assert (ended.choices[0].finish_reason, listed[-1], len(listed)) == ("stop", end, ended.usage.completion_tokens), ended
+    assert "".join(listed) == ended.choices[0].message.content + end, ended
+    chunks = list(chat(stream=True, stream_options={"include_usage": True}, max_tokens=64, **fields))
+    assert chunks[-1].usage.completion_tokens == len(listed) and chunks[-2].choices[0].finish_reason == "stop", chunks[-2:]
+shown = chat(max_tokens=64, extra_body={"skip_special_tokens": False, "include_stop_str_in_output": True})
+assert shown.choices[0].message.content == chat(max_tokens=64).choices[0].message.content + "<|im_end|>", shown
+
 several = chat(n=3, temperature=1.0, seed=7)
 assert [choice.index for choice in several.choices] == [0, 1, 2]
 assert len({choice.message.content for choice in several.choices}) > 1
@@ -55,13 +68,18 @@ said = completion.choices[0]
 assert "Paris" in said.text, said.text
 assert "".join(said.logprobs.tokens) == said.text
 
+# The last token of a character has all of it.
+birds = client.completions.create(model="m", prompt="Emoji: 🐦🐦🐦🐦🐦", max_tokens=12, temperature=0, logprobs=2).choices[0]
+assert "🐦" in birds.text and "".join(birds.logprobs.tokens) == birds.text, birds
+assert "\ufffd" not in json.dumps(birds.logprobs.top_logprobs, ensure_ascii=False), birds
+
 body = json.dumps({"model": "m", "prompt": said.logprobs.tokens[1]}).encode()
 with urllib.request.urlopen(urllib.request.Request(sys.argv[1] + "/tokenize", body)) as answer:
     tokens = json.load(answer)["tokens"]
 ended = client.completions.create(model="m", prompt="The capital of France is", max_tokens=6, temperature=0,
                                   extra_body={"stop_token_ids": tokens})
 assert (ended.choices[0].finish_reason, ended.choices[0].text) == ("stop", said.logprobs.tokens[0])
-assert ended.choices[0].stop_reason == tokens[0], ended
+assert (ended.choices[0].stop_reason, ended.usage.completion_tokens) == (tokens[0], 2), ended
 
 schema = {"type": "object", "required": ["city", "people", "is_old"], "properties": {
     "city": {"type": "string", "maxLength": 20}, "people": {"type": "integer"}, "is_old": {"type": "boolean"}}}
@@ -73,6 +91,13 @@ for temperature in (0, 1.5):
     assert shaped.choices[0].finish_reason == "stop"
 chosen = chat(extra_body={"structured_outputs": {"choice": ["red", "green"]}}, temperature=2.0)
 assert chosen.choices[0].message.content in ("red", "green"), chosen
+# Probabilities are those of what the form allows, and with `ignore_eos` the answer goes on after it.
+rated = chat(extra_body={"structured_outputs": {"choice": ["red"]}}, logprobs=True, top_logprobs=20).choices[0].logprobs.content
+assert all(abs(sum(math.exp(top.logprob) for top in token.top_logprobs) - 1) < 1e-3 for token in rated), rated
+assert rated[0].top_logprobs[-1].logprob == -9999 and rated[-1].token in ENDS, rated
+endless = chat(extra_body={"structured_outputs": {"choice": ["red"]}, "ignore_eos": True}, max_tokens=9)
+assert (endless.usage.completion_tokens, endless.choices[0].finish_reason) == (9, "length"), endless
+assert endless.choices[0].message.content.startswith("red"), endless
 
 for pattern in (r"[0-9]{3}-[0-9]{4}", r"(Yes|No), (it|she) (is|was) [a-zäöü]{3,8}\.", "é+!"):
     for field in ({"guided_regex": pattern}, {"structured_outputs": {"regex": pattern}}):
@@ -128,7 +153,12 @@ called = chat(messages=asked, tools=[TOOL], extra_body=only_call).choices[0]
 assert called.finish_reason == "tool_calls", called
 function = called.message.tool_calls[0].function
 assert (function.name, json.loads(function.arguments)) == ("get_time", {"city": "Paris"}), function
+listed = chat(messages=asked, tools=[TOOL], extra_body=only_call, logprobs=True).choices[0].logprobs.content
+assert "".join(token.token for token in listed[:-1]) == CALL and listed[-1].token in ENDS, listed
 parts = [chunk.choices[0] for chunk in chat(messages=asked, tools=[TOOL], extra_body=only_call, stream=True)]
+assert not any(part.delta.content == "" for part in parts[1:]), parts
+rated = [chunk.choices[0] for chunk in chat(messages=asked, tools=[TOOL], extra_body=only_call, stream=True, logprobs=True)]
+assert [token.token for part in rated if part.logprobs for token in part.logprobs.content] == [token.token for token in listed], rated
 deltas = [call for part in parts for call in part.delta.tool_calls or []]
 assert deltas[0].function.name == "get_time" and deltas[0].id
 assert json.loads("".join(delta.function.arguments or "" for delta in deltas)) == {"city": "Paris"}
@@ -149,7 +179,7 @@ def function(name, key, schema):
 tools = [function("add_one", "number", {"type": "integer"}), function("set_colour", "colour", {"enum": ["red", "blue"]})]
 named = {"type": "function", "function": {"name": "set_colour"}}
 for choice, names, reason in [("required", ["add_one", "set_colour"], "tool_calls"), (named, ["set_colour"], "stop")]:
-    answer = chat(tools=tools, tool_choice=choice).choices[0]
+    answer = chat(tools=tools, tool_choice=choice, max_tokens=64).choices[0]
     assert answer.finish_reason == reason and not answer.message.content, answer
     (call,) = answer.message.tool_calls
     assert call.function.name in names, call

@@ -38,7 +38,7 @@ impl Usage {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) text: String,
-    /// The tokens of the text.
+    /// All tokens, also those of calls.
     pub(crate) tokens: Vec<Token>,
     pub(crate) calls: Vec<Call>,
     pub(crate) reason: &'static str,
@@ -66,6 +66,7 @@ pub(crate) async fn collect(
                 if let Some(call) = answers[choice].calls.get_mut(index) {
                     call.arguments += &token.text;
                 }
+                answers[choice].tokens.push(token);
             }
             Event::Finished { choice, reason, stop } => {
                 answers[choice].reason = reason;
@@ -76,8 +77,8 @@ pub(crate) async fn collect(
     (answers, usage)
 }
 
-/// Returns the events of a stream, each with the end of its answer if the limit ends the answer there: vLLM then sends both in one
-/// chunk. No event waits for the next one, so the end comes alone if it is late.
+/// Returns the events of a stream, each with the end of its answer if the limit or a token without a text ends the answer there: vLLM
+/// then sends both in one chunk. No event waits for the next one, so the end comes alone if it is late.
 pub(crate) fn with_ends(
     events: BoxStream<'static, Event>,
 ) -> impl Stream<Item = (Event, Option<Event>)> + Send {
@@ -87,8 +88,11 @@ pub(crate) fn with_ends(
             None => events.next().await?,
         };
         let next = if tokens(&event) > 0 { events.next().now_or_never().flatten() } else { None };
+        let is_silent = matches!(&event, Event::Text { token, .. } if token.text.is_empty());
+        let ends =
+            |next: &Event| matches!(next, Event::Finished { reason, .. } if is_silent || *reason == "length");
         Some(match next {
-            Some(end @ Event::Finished { reason: "length", .. }) => ((event, Some(end)), (events, None)),
+            Some(end) if ends(&end) => ((event, Some(end)), (events, None)),
             next => ((event, None), (events, next)),
         })
     })

@@ -16,7 +16,7 @@ pub(crate) fn without_bytes(tokens: &[Token]) -> Vec<Value> {
 
 fn entries(tokens: &[Token], entry: impl Fn(&str, f64) -> Value) -> Vec<Value> {
     let with_top = |token: &Token| {
-        let mut value = entry(&token.text, token.logprob);
+        let mut value = entry(&token.decoded, token.logprob);
         value["top_logprobs"] = token.top.iter().map(|(text, logprob)| entry(text, *logprob)).collect();
         value
     };
@@ -32,16 +32,16 @@ pub(crate) fn chat(tokens: &[Token]) -> Value {
 pub(crate) fn columns(tokens: &[Token], mut offset: usize) -> Value {
     let (mut texts, mut logprobs, mut tops, mut offsets) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for token in tokens {
-        texts.push(token.text.as_str());
+        texts.push(token.decoded.as_str());
         logprobs.push(token.logprob);
         // The chosen token is listed even if it is not among the most likely ones.
-        let top: Map<String, Value> = std::iter::once((&token.text, token.logprob))
+        let top: Map<String, Value> = std::iter::once((&token.decoded, token.logprob))
             .chain(token.top.iter().map(|(text, logprob)| (text, *logprob)))
             .map(|(text, logprob)| (text.clone(), Value::from(logprob)))
             .collect();
         tops.push(Value::Object(top));
         offsets.push(offset);
-        offset += token.text.chars().count();
+        offset += token.decoded.chars().count();
     }
     json!({"tokens": texts, "token_logprobs": logprobs, "top_logprobs": tops, "text_offset": offsets})
 }

@@ -187,8 +187,10 @@ pub struct JobStart {
 /// A token of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Token {
-    /// The text of the token.
+    /// What the token adds to the text of the answer; empty for the end of the answer and within a character.
     pub text: String,
+    /// The text of the token itself, as lists of probabilities name it; empty if the request does not ask for them.
+    pub decoded: String,
     /// The natural logarithm of its probability.
     pub logprob: f64,
     /// The most likely tokens at this position, most likely first. Empty if the request does not ask for them.

@@ -95,7 +95,10 @@ impl Form {
     /// Takes the weight of every token that may not follow away. Ends may follow where the form is complete. The error says why
     /// the answer cannot go on.
     pub(crate) fn restrict(&mut self, weights: &mut [f32]) -> Result<(), String> {
-        let allowed = self.matcher.compute_mask().map_err(|error| without_stack(&error.to_string()));
+        let is_complete = self.matcher.is_stopped() && self.matcher.stop_reason().is_ok();
+        let allowed =
+            if is_complete { self.matcher.compute_mask_or_eos() } else { self.matcher.compute_mask() };
+        let allowed = allowed.map_err(|error| without_stack(&error.to_string()));
         for (token, weight) in (0..).zip(weights) {
             if !allowed
                 .as_ref()
@@ -107,11 +110,10 @@ impl Form {
         allowed.map(drop)
     }
 
-    /// Adds a token to the answer. Returns whether the answer is complete and nothing can follow.
-    pub(crate) fn take(&mut self, token: u32) -> bool {
+    /// Adds a token to the answer.
+    pub(crate) fn take(&mut self, token: u32) {
         // Only tokens that fit are chosen. If the form needs too much for this one, `restrict` will say so.
         let _ = self.matcher.consume_token(token);
-        self.matcher.is_stopped() && self.matcher.stop_reason().is_ok()
     }
 }
 
@@ -139,9 +141,7 @@ pub(crate) fn probe(bytes: &[u8], shape: impl FnOnce(String) -> Option<Shape>) {
         }
         let allowed: Vec<u32> = (0..256).filter(|token| weights[*token as usize] == 0.0).collect();
         let Some(token) = allowed.get(step * 7 % allowed.len().max(1)) else { return };
-        if form.take(*token) {
-            return;
-        }
+        form.take(*token);
     }
 }
 
@@ -170,17 +170,16 @@ mod tests {
     /// Whether a text has the form, and whether it is at least the beginning of a text with the form.
     fn judged(form: &Form, text: &str) -> (bool, bool) {
         let mut form = form.clone();
-        let mut is_complete = false;
         for token in text.bytes().map(u32::from) {
             let mut weights = [0.0; END as usize + 1];
-            let fits = !is_complete && form.restrict(&mut weights).is_ok() && weights[token as usize] == 0.0;
+            let fits = form.restrict(&mut weights).is_ok() && weights[token as usize] == 0.0;
             if !fits {
                 return (false, false);
             }
-            is_complete = form.take(token);
+            form.take(token);
         }
         let mut weights = [0.0; END as usize + 1];
-        (is_complete || (form.restrict(&mut weights).is_ok() && weights[END as usize] == 0.0), true)
+        (form.restrict(&mut weights).is_ok() && weights[END as usize] == 0.0, true)
     }
 
     fn fits(shape: &Shape, whole: &[&str], others: &[&str]) {
@@ -377,9 +376,8 @@ mod tests {
                     break;
                 }
                 let allowed: Vec<u32> = (0..END).filter(|token| weights[*token as usize] == 0.0).collect();
-                if allowed.is_empty() || form.take(allowed[step * 7 % allowed.len()]) {
-                    break;
-                }
+                let Some(token) = allowed.get(step * 7 % allowed.len().max(1)) else { break };
+                form.take(*token);
             }
         }
     }
@@ -395,7 +393,7 @@ mod tests {
         let refused = br#"{"name":"a"}"#.iter().any(|byte| {
             let mut weights = [0.0; END as usize + 1];
             let restricted = form.restrict(&mut weights);
-            assert!(restricted.is_err() || !form.take(u32::from(*byte)));
+            form.take(u32::from(*byte));
             restricted.is_err()
         });
         assert!(refused);

@@ -174,7 +174,12 @@ impl Calls {
         {
             if token.text.len() > length {
                 let text = token.text.split_off(length);
-                self.held.push_front(Token { text, logprob: token.logprob, top: Vec::new() });
+                self.held.push_front(Token {
+                    text,
+                    decoded: String::new(),
+                    logprob: token.logprob,
+                    top: Vec::new(),
+                });
             }
             length -= token.text.len();
             taken.push(token);
@@ -232,7 +237,12 @@ mod tests {
     }
 
     fn read_by(mut calls: Calls, pieces: &[&str]) -> (String, Vec<(String, String)>) {
-        let token = |text: &&str| Token { text: (*text).to_owned(), logprob: 0.0, top: Vec::new() };
+        let token = |text: &&str| Token {
+            text: (*text).to_owned(),
+            decoded: String::new(),
+            logprob: 0.0,
+            top: Vec::new(),
+        };
         let mut parts: Vec<AnswerPart> = pieces.iter().flat_map(|text| calls.push(token(text))).collect();
         parts.extend(calls.rest());
         let (mut text, mut found) = (String::new(), Vec::new());
@@ -281,7 +291,12 @@ mod tests {
     #[test]
     fn a_call_with_many_endings_in_its_strings_is_parsed_a_few_times() {
         let mut calls = Calls::default();
-        let token = |text: &str| Token { text: text.to_owned(), logprob: 0.0, top: Vec::new() };
+        let token = |text: &str| Token {
+            text: text.to_owned(),
+            decoded: String::new(),
+            logprob: 0.0,
+            top: Vec::new(),
+        };
         let endings = 1000;
         let (start, end) = ("<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"", "\"}}</tool_call>");
         assert!(calls.push(token(start)).is_empty());

@@ -15,9 +15,32 @@ pub(crate) struct Pieces {
     given: usize,
 }
 
+/// Tokens before another that may belong to the same character.
+const CHARACTER_TOKENS: usize = 4;
+
 // === impl Pieces ===
 
 impl Pieces {
+    /// The text of a token itself if it comes next. As in vLLM, one that ends within a character has none, and the one that completes
+    /// the character has all of it.
+    pub(crate) fn decoded(&self, tokenizer: &Tokenizer, token: u32) -> String {
+        let is_incomplete = |token: u32| tokenizer.text(&[token], true).ends_with(INCOMPLETE);
+        if !is_incomplete(token) {
+            return tokenizer.text(&[token], true);
+        }
+        let before = &self.tokens[self.tokens.len().saturating_sub(CHARACTER_TOKENS)..];
+        for from in (0..before.len()).rev() {
+            let context = &before[from..];
+            let text = tokenizer.text(&[context, &[token]].concat(), true);
+            if !text.ends_with(INCOMPLETE) {
+                let open = context.iter().rev().take_while(|token| is_incomplete(**token)).count();
+                let whole = tokenizer.text(&context[..context.len() - open], true);
+                return text.get(whole.len()..).unwrap_or_default().to_owned();
+            }
+        }
+        String::new()
+    }
+
     /// The text that a token adds; empty while a character is incomplete, and of special tokens unless they are shown.
     pub(crate) fn push(&mut self, tokenizer: &Tokenizer, token: u32, shows_special: bool) -> String {
         self.tokens.push(token);

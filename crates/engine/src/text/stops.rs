@@ -104,10 +104,10 @@ impl Stops {
         self.held.push_back(token);
         if let Some((at, stop)) = ended {
             let end = if self.keeps { at + stop.len() } else { at };
-            return StopOutcome { tokens: self.release(end, true), stop: Some(stop) };
+            return StopOutcome { tokens: self.cut(end), stop: Some(stop) };
         }
         let open = self.matched.iter().copied().max().unwrap_or(0);
-        StopOutcome { tokens: self.release(self.length - open, false), stop: None }
+        StopOutcome { tokens: self.release(self.length - open), stop: None }
     }
 
     /// Returns the held tokens when the answer ends for another reason.
@@ -116,29 +116,27 @@ impl Stops {
         self.held.drain(..).collect()
     }
 
-    /// Returns the held tokens within the first `length` bytes. With `cuts`, drops the text after them.
-    fn release(&mut self, length: usize, cuts: bool) -> Vec<Token> {
+    /// Returns the held tokens within the first `length` bytes.
+    fn release(&mut self, length: usize) -> Vec<Token> {
         let mut released = Vec::new();
         let mut at = 0;
-        while let Some(mut token) = self.held.pop_front() {
-            let end = at + token.text.len();
-            if end <= length {
-                released.push(token);
-            } else if cuts {
-                token.text.truncate(length - at);
-                if !token.text.is_empty() {
-                    released.push(token);
-                }
-                self.held.clear();
-                break;
-            } else {
-                self.held.push_front(token);
-                break;
-            }
-            at = end;
+        while let Some(token) = self.held.pop_front_if(|token| at + token.text.len() <= length) {
+            at += token.text.len();
+            released.push(token);
         }
-        self.length = if cuts { 0 } else { self.length - at };
+        self.length -= at;
         released
+    }
+
+    /// Returns all held tokens, with their first `length` bytes of text. Those without a text are generated tokens as well, so the
+    /// client is told of them.
+    fn cut(&mut self, mut length: usize) -> Vec<Token> {
+        let mut all = self.rest();
+        for token in &mut all {
+            token.text.truncate(length);
+            length -= token.text.len();
+        }
+        all
     }
 }
 
@@ -147,7 +145,7 @@ mod tests {
     use super::*;
 
     fn token(text: &str) -> Token {
-        Token { text: text.into(), logprob: 0.0, top: Vec::new() }
+        Token { text: text.into(), decoded: String::new(), logprob: 0.0, top: Vec::new() }
     }
 
     fn answer(stops: &[&str], keeps: bool, pieces: &[&str]) -> (String, Option<String>) {
@@ -172,6 +170,13 @@ mod tests {
         assert_eq!(answer(&["END"], false, &["E", "N", "x", "EN"]), ("ENxEN".into(), None));
         assert_eq!(answer(&["b", "ab"], false, &["xab"]), ("x".into(), Some("ab".into())));
         assert_eq!(answer(&["é"], false, &["caf", "é!"]), ("caf".into(), Some("é".into())));
+    }
+
+    #[test]
+    fn the_tokens_of_a_stop_text_are_told_without_their_text() {
+        let mut stops = Stops::new(Patterns::new(&["END".to_owned()]), false);
+        assert_eq!(stops.push(token("E")).tokens, []);
+        assert_eq!(stops.push(token("ND two")).tokens, [token(""), token("")]);
     }
 
     #[test]

@@ -130,7 +130,9 @@ fn min_tokens(job: &Job, limit: usize) -> Option<usize> {
 /// Creates a token with generated probabilities. The chosen token is always the most likely one. Each further token has half
 /// of the remaining probability.
 fn token(text: String, top: Option<usize>, random: &mut StdRng) -> Token {
-    let Some(top) = top else { return Token { text, logprob: 0.0, top: Vec::new() } };
+    let Some(top) = top else {
+        return Token { text, decoded: String::new(), logprob: 0.0, top: Vec::new() };
+    };
     let chosen: f64 = random.random_range(0.5..0.98);
     let mut likely = vec![(text.clone(), chosen.ln())];
     let mut rest = 1.0 - chosen;
@@ -139,5 +141,5 @@ fn token(text: String, top: Option<usize>, random: &mut StdRng) -> Token {
         likely.push((other, rest.ln()));
     }
     likely.truncate(top);
-    Token { text, logprob: chosen.ln(), top: likely }
+    Token { decoded: text.clone(), text, logprob: chosen.ln(), top: likely }
 }
