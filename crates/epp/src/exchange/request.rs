@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{
     Exchange, Forecast, ParsedRequest, PendingRequest, QueuedRequest, RequestPhase, body_buffer::Body,
-    headers, send::Lookup,
+    headers, send::Lookup, spans::RequestSpans,
 };
 use crate::{
     admission::AdmissionResult,
@@ -33,6 +33,7 @@ impl Exchange {
         if !matches!(self.phase, RequestPhase::Headers) {
             return;
         }
+        self.spans = RequestSpans::begin(&headers);
         if end_of_stream {
             return self.bodyless(out);
         }
@@ -117,6 +118,7 @@ impl Exchange {
         let RequestPhase::Body(pending) = mem::replace(&mut self.phase, RequestPhase::Refused) else {
             return;
         };
+        self.spans.orchestrate();
         match self.parse(pending, trailers) {
             Ok(request) => self.admit(request, out),
             Err(refusal) => self.refuse(None, &refusal, out),

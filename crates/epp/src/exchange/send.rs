@@ -72,6 +72,7 @@ impl Exchange {
             destination = decision.destination.join(","),
             "Chose a pod for a request."
         );
+        self.spans.decide(&target, priority, &decision.destination);
         self.core.metrics.running(&labels, 1);
         self.core.metrics.processed(pending.since.elapsed());
         let rewritten = (target != parsed.model).then(|| Rewrite::new(&target, &parsed.model));
