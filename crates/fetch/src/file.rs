@@ -295,13 +295,18 @@ impl FileDownload {
                 Ok(None) => break None,
                 Err(failure) => break Some(failure),
                 Ok(Some(mut chunk)) => {
-                    if chunk.len() > blocks.room() && range.end.is_none() {
+                    let is_too_long = chunk.len() > blocks.room();
+                    if is_too_long && range.end.is_none() {
                         // The block in flight must be counted before the attempt is discarded.
                         blocks.finish().await?;
                         return Err(restart("the server sent more bytes than it announced", true).into());
                     }
                     chunk.truncate(blocks.room());
                     blocks.push(chunk).await?;
+                    if is_too_long {
+                        // The server ignored the end of the range, and may send the whole rest of the file.
+                        break None;
+                    }
                 }
             }
         };
