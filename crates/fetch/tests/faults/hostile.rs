@@ -291,6 +291,20 @@ async fn a_server_that_sends_more_than_the_missing_part_is_not_read_to_the_end()
     assert!(sent < SIZE as u64 / 2, "{sent} bytes were sent");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_unknown_length_must_have_the_digest_that_its_server_announced() {
+    longboat_tls::install_default_provider();
+    let servers = Arc::new(Servers::default());
+    // The digest of nothing.
+    let announced = "sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:";
+    let web = move |_: &Request| Answer::new(200, vec![7; 16 << 20]).with("Repr-Digest", announced);
+    let host = serve(&servers, "web", Arc::new(web)).await;
+    servers.faults.lock().push(fault("web", u64::MAX, Effect { no_length: true, ..Effect::default() }));
+    let dir = tempfile::tempdir().unwrap();
+    let error = refused(&servers, &format!("{host}/w.bin"), &[], dir.path()).await;
+    assert!(error.contains("its digest is sha256:"), "{error}");
+}
+
 /// Without an ETag, a body that breaks off is fetched again from its start. The earlier attempts must not fill the volume.
 #[tokio::test(flavor = "multi_thread")]
 async fn attempts_that_start_over_leave_nothing_behind() {
