@@ -207,6 +207,7 @@ impl<T> Queue<T> {
         let ticket = Ticket(self.next);
         self.next += 1;
         let deadline = match settings.ordering {
+            // Tickets are numbered by arrival, and order requests with the same deadline.
             Ordering::FirstCome => 0,
             Ordering::EarliestDeadline => {
                 settings.time_to_live.usual_ms.map_or(u64::MAX, |ttl| now.saturating_add(ttl))
