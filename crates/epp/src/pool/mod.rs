@@ -110,6 +110,7 @@ impl Pool {
 
     /// Removes all members and makes the pool not ready, because the pool is deleted or unknown. Returns the freed slots.
     pub(crate) fn clear(&self) -> Vec<Slot> {
+        // Before the members go, and in `set` after they have come: a picker that is ready has its members.
         self.synced.store(false, Ordering::Release);
         self.replace(Vec::new())
     }

@@ -83,6 +83,8 @@ impl Scraper {
                 }
                 stays
             });
+            // By address: a member with other labels is another one here, because its engine may be another one. `running` keeps each
+            // member, so no address comes twice.
             for member in members.iter() {
                 running.entry(Arc::as_ptr(member) as usize).or_insert_with(|| {
                     let part = part(member.endpoint.slot);

@@ -181,6 +181,7 @@ impl Follower {
             _ => false,
         };
         self.selection = selection;
+        // Only the ports differ, so the watch of the pods goes on.
         if same_pods {
             return self.publish();
         }
