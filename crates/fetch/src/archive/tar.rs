@@ -71,7 +71,7 @@ impl<R: Read> Reader<R> {
             };
             let typeflag = header[156];
             let holds = matches!(typeflag, b'0' | 0 | b'7' | b'L' | b'K' | b'x' | b'g' | b'V' | b'S');
-            // Links, devices, folders and pipes (1 to 6) have no content, even if they name a size. POSIX wants unknown kinds to be read as files.
+            // Links, devices, folders and pipes (1 to 6) have no content, even if they name a size. POSIX reads unknown kinds as files.
             if holds || !matches!(typeflag, b'1'..=b'6') {
                 self.left = size;
                 self.padding = (BLOCK as u64 - size % BLOCK as u64) % BLOCK as u64;
