@@ -25,8 +25,8 @@ struct Scanner<'a> {
     depth: usize,
 }
 
-/// Go's limit on nesting.
-const MAX_DEPTH: usize = 10_000;
+/// The deepest nesting. Go's limit is 10,000, but each level needs stack here.
+const MAX_DEPTH: usize = 1_000;
 
 impl Scanner<'_> {
     fn peek(&self) -> Option<u8> {
@@ -62,7 +62,7 @@ impl Scanner<'_> {
 
     fn value(&mut self) -> Result<(), String> {
         self.depth += 1;
-        if self.depth > MAX_DEPTH.min(1_000) {
+        if self.depth > MAX_DEPTH {
             return Err("exceeded max depth".to_owned());
         }
         self.space();
