@@ -218,6 +218,7 @@ impl<'a> State<'a> {
         };
         self.depth += 1;
         let outer_body = std::mem::replace(&mut self.body, name);
+        // A template sees no variables of its caller, and its `$` is its own data.
         let outer_vars = std::mem::replace(&mut self.vars, vec![("$", data.clone())]);
         let done = self.list(&data, body);
         self.vars = outer_vars;
