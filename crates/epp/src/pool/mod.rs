@@ -170,6 +170,7 @@ impl Pool {
             }));
         }
         for member in old.iter().filter(|member| freed.contains_key(&member.endpoint.slot.0)) {
+            // Before its slot is free: who applies an event looks at this, and must not write for the next owner.
             member.gone.store(true, Ordering::Release);
             slots.free(member.endpoint.slot);
         }

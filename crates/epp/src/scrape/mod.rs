@@ -256,6 +256,7 @@ impl Connection {
     /// Requests the page and returns its range in the buffer. If the call fails or is cancelled, the connection cannot be used
     /// again.
     async fn page(&mut self) -> Result<Range<usize>, BoxError> {
+        // Until the page is complete, the connection may still bring a part of it to whoever uses it next.
         self.keeps = false;
         self.buffer.clear();
         self.stream.write_all(&self.request).await?;

@@ -237,6 +237,7 @@ impl<T> Queue<T> {
     /// Runs one dispatch cycle. Returns the next request, unless the pool is too saturated for it. A band that must wait
     /// blocks all lower bands.
     pub fn pop(&mut self, saturation: f64, now: u64) -> Option<T> {
+        // Counted even if nothing is dispatched: a soft ceiling opens its band in every n-th cycle.
         self.cycles += 1;
         let priorities: Vec<i32> = self.bands.keys().map(|Reverse(priority)| *priority).collect();
         let limit = self.settings.usage_limit;
