@@ -163,6 +163,7 @@ impl Server {
             served = &mut serving => return served.map_err(Error::Serve),
             () = tokio::time::sleep(window) => {}
         }
+        // Waiting requests are refused while their streams can still bring the answer.
         core.admission.close();
         closing.cancel();
         serving.await.map_err(Error::Serve)?;

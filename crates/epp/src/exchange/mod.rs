@@ -224,6 +224,7 @@ impl ProcessorExchange for Exchange {
     }
 
     fn poll(&mut self, context: &mut Context<'_>, out: &mut Outbox) {
+        // In the order of the phases: a request that leaves the queue now must register the waker of its next wait, too.
         self.poll_queued(context, out);
         self.poll_preparing(context, out);
         self.poll_in_flight(context, out);

@@ -45,6 +45,7 @@ impl Exchange {
         let Some(held) = self.core.bodies.hold(size) else {
             return self.refuse(None, &self.core.full(), out);
         };
+        // The announced length is a claim of the client, so it never takes more memory than a body may have.
         let body = Body::new(headers::content_length(&headers).min(self.core.settings.max_body));
         let since = Instant::now();
         self.phase =

@@ -170,6 +170,8 @@ impl Exchange {
         }
         let RequestLabels { fairness_id, priority, .. } = &parsed.labels;
         decision.flow = Some(Arc::new(Flow { fairness_id: fairness_id.to_string(), priority: *priority }));
+        // Others may commit between the two locks, so requests of the same moment may be scheduled by the same loads. Under one write
+        // lock, only one request at a time could be scheduled.
         let reservation = core.scheduler.commit(&mut core.state.write(), &decision);
         let scores = core.settings.emit_scores.then(|| {
             decision
