@@ -259,3 +259,14 @@ async fn the_system_asks_whether_the_machine_of_a_prefiller_is_there() {
     }
     panic!("no connection to the prefiller has keepalive");
 }
+
+#[tokio::test]
+async fn a_client_that_begins_no_handshake_does_not_hold_up_the_end() {
+    let (sidecar, end) = start(1, ["--secure-proxy".to_owned()]).await;
+    let mut silent = TcpStream::connect(("127.0.0.1", sidecar)).await.unwrap();
+    // Connections are accepted in their order, so the silent one is, too.
+    assert_eq!(raw(sidecar, "no TLS").await, [""; 0]);
+    drop(end);
+    let closed = tokio::time::timeout(Duration::from_secs(20), silent.read_to_end(&mut Vec::new())).await;
+    assert!(closed.is_ok(), "the sidecar waits for the handshake");
+}
