@@ -100,8 +100,8 @@ async fn run(
             proxy.metrics.table();
             if let Err(error) = report(&client, &observed, &resolved).await {
                 tracing::warn!(error = %text_of(&error), "Cannot write the status of a Gateway; will retry.");
-                tokio::time::sleep(RETRY).await;
-                watcher.source().wake();
+                // Not a sleep: the next table must not wait for a status.
+                watcher.source().wake_after(RETRY);
             }
         }
     };

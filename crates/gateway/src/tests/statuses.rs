@@ -1,10 +1,12 @@
 //! Statuses as an API server stores them.
 
+use std::sync::Arc;
+
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, GroupVersionKind, PostParams},
 };
-use longboat_api::foreign::inferencepool::InferencePool;
+use longboat_api::foreign::{gateway::Gateway, gatewayclass::GatewayClass, inferencepool::InferencePool};
 use longboat_apiserver::{ApiServer, Loops, Options};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -13,7 +15,12 @@ use super::{
     observed, service, statuses, summary,
     traffic::{gateway, route},
 };
-use crate::{ports::Ports, report::report, resolved::Resolved, route::RouteParser};
+use crate::{
+    CONTROLLER_NAME, ports::Ports, report::report, resolved::Resolved,
+    route::RouteParser,
+};
+
+const API: &str = "gateway.networking.k8s.io/v1";
 
 pub(super) async fn create(client: &Client, object: Value) {
     let (group, version) = object["apiVersion"].as_str().unwrap().split_once('/').unwrap_or(("", "v1"));
@@ -61,6 +68,56 @@ async fn a_pool_says_nothing_of_a_gateway_whose_route_is_gone() {
         assert_eq!(status.unwrap_or_default().parents.len(), parents);
     }
     shutdown.cancel();
+}
+
+/// Starts an API server with these definitions, the namespace `ns` and the class `longboat`.
+async fn server(definitions: Vec<Value>) -> Client {
+    let client = ApiServer::new(Options::default()).unwrap().client("ns");
+    create(&client, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})).await;
+    for crd in definitions {
+        create(&client, crd).await;
+    }
+    let class = json!({"kind": "GatewayClass", "apiVersion": API, "metadata": {"name": "longboat"},
+        "spec": {"controllerName": CONTROLLER_NAME}});
+    create(&client, class).await;
+    client
+}
+
+/// Writes a Gateway with a listener.
+async fn create_gateway(client: &Client, infrastructure: Value) {
+    let mut gateway = gateway(&json!([{"name": "http", "port": 80, "protocol": "HTTP"}]));
+    gateway["apiVersion"] = API.into();
+    gateway["metadata"]["namespace"] = "ns".into();
+    gateway["spec"]["gatewayClassName"] = "longboat".into();
+    gateway["spec"]["infrastructure"] = infrastructure;
+    create(client, gateway).await;
+}
+
+async fn conditions(gateways: &Api<Gateway>) -> Vec<String> {
+    summary(&gateways.get("g").await.unwrap().status.unwrap_or_default().conditions)
+}
+
+#[tokio::test]
+async fn a_status_that_is_refused_does_not_keep_others_from_being_written() {
+    let mut definitions = longboat_api::crd::foreign();
+    let class = definitions.iter_mut().find(|crd| crd["spec"]["names"]["kind"] == "GatewayClass").unwrap();
+    for version in class["spec"]["versions"].as_array_mut().unwrap() {
+        // As in releases of the Gateway API before 1.3.
+        version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["supportedFeatures"] =
+            json!({"type": "array", "items": {"type": "string"}});
+    }
+    let client = server(definitions).await;
+    create_gateway(&client, Value::Null).await;
+    let gateways: Api<Gateway> = Api::namespaced(client.clone(), "ns");
+    let classes: Api<GatewayClass> = Api::all(client.clone());
+    let mut observed = observed([]);
+    observed.gateways = vec![Arc::new(gateways.get("g").await.unwrap())];
+    observed.classes = vec![Arc::new(classes.get("longboat").await.unwrap())];
+    let ports = Ports::only([127, 0, 0, 1].into(), 80, &observed.gateways);
+    let resolved = Resolved::new(&observed, &ports, &mut RouteParser::default());
+    let error = report(&client, &observed, &resolved).await.unwrap_err();
+    assert!(error.to_string().contains("supportedFeatures"), "{error}");
+    assert_eq!(conditions(&gateways).await, ["Accepted=True Accepted", "Programmed=True Programmed"]);
 }
 
 #[test]
