@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use kube::{
     Api, Client,
-    api::{ApiResource, DynamicObject, GroupVersionKind, PostParams},
+    api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
 };
 use longboat_api::foreign::{gateway::Gateway, gatewayclass::GatewayClass, inferencepool::InferencePool};
 use longboat_apiserver::{ApiServer, Loops, Options};
@@ -12,11 +13,12 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    draining::until,
     observed, service, statuses, summary,
     traffic::{gateway, route},
 };
 use crate::{
-    CONTROLLER_NAME, ports::Ports, report::report, resolved::Resolved,
+    CONTROLLER_NAME, PodTemplate, manage, ports::Ports, report::report, resolved::Resolved,
     route::RouteParser,
 };
 
@@ -118,6 +120,31 @@ async fn a_status_that_is_refused_does_not_keep_others_from_being_written() {
     let error = report(&client, &observed, &resolved).await.unwrap_err();
     assert!(error.to_string().contains("supportedFeatures"), "{error}");
     assert_eq!(conditions(&gateways).await, ["Accepted=True Accepted", "Programmed=True Programmed"]);
+}
+
+#[tokio::test]
+async fn a_mistake_in_its_parameters_takes_nothing_away_from_a_gateway() {
+    let client = server(longboat_api::crd::foreign()).await;
+    let parameters = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "parameters", "namespace": "ns"}, "data": {"replicas": "1"}});
+    create(&client, parameters).await;
+    let reference = json!({"group": "", "kind": "ConfigMap", "name": "parameters"});
+    create_gateway(&client, json!({"parametersRef": reference})).await;
+    let template = PodTemplate { image: "r/l:1".into() };
+    let managing = tokio::spawn(manage(client.clone(), template, Vec::new()));
+    let services: Api<Service> = Api::namespaced(client.clone(), "ns");
+    let is_served = async || services.get_opt("g-longboat").await.unwrap().is_some();
+    until("the Gateway has a Service", &is_served).await;
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "ns");
+    let mistake = Patch::Merge(json!({"data": {"replicas": "many"}}));
+    maps.patch("parameters", &PatchParams::default(), &mistake).await.unwrap();
+    let gateways: Api<Gateway> = Api::namespaced(client.clone(), "ns");
+    let is_refused =
+        async || conditions(&gateways).await.contains(&"Accepted=False InvalidParameters".into());
+    // Written after the objects.
+    until("the status says so", &is_refused).await;
+    assert!(is_served().await);
+    managing.abort();
 }
 
 #[test]
