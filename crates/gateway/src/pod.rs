@@ -148,6 +148,8 @@ pub async fn serve(args: Args, client: Client, shutdown: CancellationToken) -> R
     closing.cancel();
     tracing::info!(limit = ?args.drain_timeout, "Waiting for running requests.");
     let ports = sockets.ports().clone();
+    // The loop above may have been dropped between a change and its table.
+    watcher.source().wake();
     // Requests that wait for the first replica see it in a new table only.
     let follow = async {
         while let Some(observed) = watcher.next(|_| BTreeSet::new()).await {
