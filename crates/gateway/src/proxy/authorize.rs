@@ -1,6 +1,10 @@
 //! Requests that need an API key: who they are from, and whether their limits allow them.
 
-use std::{collections::HashMap, sync::Arc, time::SystemTime};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::SystemTime,
+};
 
 use futures::{StreamExt, stream};
 use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
@@ -144,8 +148,10 @@ impl Accounts {
         };
         let mut all: Vec<_> = table.all.iter().map(known).chain(table.refused.iter().map(refused)).collect();
         all.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-        let names = || table.all.iter().map(|key| &key.secret).chain(table.refused.keys());
-        self.0.lock().states.retain(|secret, _| names().any(|name| name == secret));
+        // Made before the lock, for which requests wait.
+        let names: HashSet<&Key> =
+            table.all.iter().map(|key| &key.secret).chain(table.refused.keys()).collect();
+        self.0.lock().states.retain(|secret, _| names.contains(secret));
         all
     }
 }
