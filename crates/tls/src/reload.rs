@@ -82,6 +82,7 @@ impl KeyPairFiles {
         let first = self.read().await?;
         let served = ReplaceableConfig::new(&first, options)?;
         let config = served.config();
+        // The files may have changed since they were read: the task compares them with what was read.
         tokio::spawn(self.follow(first, served, cancel));
         Ok(config)
     }
