@@ -198,3 +198,27 @@ fn a_pool_of_another_namespace_hears_of_the_gateway_only_if_it_permits_the_route
         assert_eq!(found, expected);
     }
 }
+
+#[test]
+fn a_status_has_no_more_entries_than_its_definition_allows() {
+    let names: Vec<_> = (10..50).map(|number| format!("g{number}")).collect();
+    let gateways = names.iter().map(|name| {
+        let mut gateway = gateway(&json!([{"name": "http", "port": 80, "protocol": "HTTP"}]));
+        gateway["metadata"]["name"] = name.as_str().into();
+        gateway
+    });
+    let in_pool = json!({"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "pool"});
+    let mut route = route("r", &json!({"backendRefs": [{"name": "svc", "port": 80}, in_pool]}));
+    route["spec"]["parentRefs"] = names.iter().map(|name| json!({"name": name})).collect();
+    let pool = json!({"kind": "InferencePool", "metadata": {"name": "pool"}, "spec": {}});
+    let [svc, _] = service("svc", ([127, 0, 0, 1], 1).into(), None);
+    let other = json!({"controllerName": "other", "ancestorRef": {"name": "x"}, "conditions": []});
+    let policy = json!({"kind": "BackendTLSPolicy", "metadata": {"name": "policy"}, "spec": {
+        "targetRefs": [{"group": "", "kind": "Service", "name": "svc"}], "validation": {"hostname": "a.example"},
+    }, "status": {"ancestors": [other]}});
+    let observed = observed(gateways.chain([route, pool, svc, policy]));
+    let ports = Ports::only([127, 0, 0, 1].into(), 80, &observed.gateways);
+    let mut updates = statuses(&observed, &ports);
+    assert_eq!(updates.policies.remove(0).status.unwrap().ancestors.len(), 16);
+    assert_eq!(updates.pools.remove(0).status.unwrap().parents.len(), 32);
+}
