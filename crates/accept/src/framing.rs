@@ -160,6 +160,7 @@ impl<S> FramingStream<S> {
                     let end = bytes.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
                     let (now, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
                     bytes = rest;
+                    // Most lines come whole, and are not copied.
                     if end.is_some() && self.line.is_empty() {
                         self.end_of_line(now);
                         continue;
@@ -169,6 +170,7 @@ impl<S> FramingStream<S> {
                         let line = std::mem::take(&mut self.line);
                         self.end_of_line(&line);
                     } else if self.line.len() > self.longest {
+                        // hyper refuses it, so what follows need not be understood.
                         self.state = State::Other;
                     }
                 }

@@ -64,6 +64,7 @@ pub fn start(
     let shutdown = CancellationToken::new();
     let tables = SharedTables::default();
     let proxy = Arc::new(Proxy::new(tables.clone(), Some(guard), Some(first), shutdown.clone()));
+    // The proxies of the threads share both.
     let queue = Queue(proxy.activator.clone());
     let keys = Keys { tables: tables.clone(), accounts: proxy.accounts.clone() };
     let binding = Binding::Machine { first, range: addresses };

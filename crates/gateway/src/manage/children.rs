@@ -208,6 +208,7 @@ impl<'a> GatewayPlan<'a> {
                 labels[label] = value.into();
             }
         }
+        // Last, because the labels of the Gateway's `infrastructure` must not replace those of selectors.
         labels[LABEL] = Value::from(&*self.name.name);
         labels[NAMESPACE_LABEL] = Value::from(&*self.key.namespace);
         labels
@@ -321,6 +322,7 @@ impl<'a> GatewayPlan<'a> {
         });
         let asked = asked_addresses(self.gateway).unwrap_or_default();
         if let Some(address) = asked.first() {
+            // `loadBalancerIP` is deprecated since Kubernetes 1.24, but has no successor that all providers read.
             let field =
                 if self.parameters.service_type == "LoadBalancer" { "loadBalancerIP" } else { "clusterIP" };
             spec[field] = address.to_string().into();

@@ -157,6 +157,7 @@ async fn write<K: Compare + Watchable>(
     let Some(live) = live else {
         return match longboat_watch::create(objects, &object).await {
             Ok(()) => Ok(()),
+            // The watch selects by label, so it does not show an object of somebody else.
             Err(error) if has_code(&error, 409) => match objects.get_opt(&key.name).await {
                 Ok(Some(other)) if !is_labelled(&other) => {
                     Err("it exists already, and was not made for a Gateway: remove or rename it".to_owned())

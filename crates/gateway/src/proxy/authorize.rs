@@ -94,6 +94,7 @@ impl Accounts {
                 return Err(Box::new(unauthorized(error)));
             }
         };
+        // After the key was checked: reading is free, and not open.
         if reads(head) {
             return Ok(Admission::new(None));
         }
@@ -245,6 +246,7 @@ impl Admission {
             completion.ok().filter(|completion| completion.stream && asks).and_then(|it| it.with_usage())
         {
             upload.replace(body).map_err(|error| Box::new(refused_as(&error)))?;
+            // hyper sets that of the new body.
             head.headers.remove(header::CONTENT_LENGTH);
             self.hides_usage = true;
         }
@@ -259,6 +261,7 @@ impl Admission {
         let (mut head, body) = response.into_parts();
         let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let reader = UsageReader::new(kind.unwrap_or_default(), self.hides_usage);
+        // An event may be hidden, and the response be shorter than announced.
         if matches!(reader, UsageReader::Events(_)) {
             head.headers.remove(header::CONTENT_LENGTH);
         }

@@ -167,6 +167,7 @@ impl<E: Exchange> Call<E> {
         self.sending.clear();
         self.sent = 0;
         let Some(reply) = self.out.pop() else { return false };
+        // Answers that came after the last `hold` have not been weighed.
         if self.weighed > 0 {
             self.weighed -= 1;
             self.weight -= weight(&reply);
