@@ -256,6 +256,7 @@ impl ExportTask {
         let Self { stop, mut task } = self;
         stop.cancel();
         if tokio::time::timeout(EXPORT_TIMEOUT, &mut task).await.is_err() {
+            // The exporter may wait for a collector that does not answer.
             task.abort();
             tracing::warn!("Could not send the last spans within {EXPORT_TIMEOUT:?}.");
         }
@@ -272,6 +273,7 @@ impl SpanProcessor for Enqueue {
     fn on_start(&self, _span: &mut Span, _context: &Context) {}
 
     fn on_end(&self, span: SpanData) {
+        // Never waits: it runs where a span ends, such as in a reconcile.
         if span.span_context.is_sampled() && self.queue.try_send(span).is_err() {
             DROPPED.fetch_add(1, Ordering::Relaxed);
         }
@@ -302,6 +304,7 @@ impl Sender {
             let Some(first) = stop.run_until_cancelled(self.ended.recv()).await else { break };
             let Some(first) = first else { return };
             batch.push(first);
+            // From the first span on, so that no span waits longer than this.
             let collected = tokio::time::sleep(COLLECT);
             let mut collected = std::pin::pin!(collected);
             while batch.len() < MAX_BATCH_SPANS {
