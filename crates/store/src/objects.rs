@@ -121,9 +121,10 @@ impl<K> Objects<K> {
     /// Takes the objects of a namespace from another collection. They replace the objects of that namespace.
     pub fn adopt(&mut self, namespace: Namespace<&str>, from: &Self) {
         self.opened.as_mut().clear();
-        if let Some((namespace, named)) = from.named.get_key_value(namespace.as_str()) {
-            self.named.insert(namespace.clone(), named.clone());
-        }
+        match from.named.get_key_value(namespace.as_str()) {
+            Some((namespace, named)) => self.named.insert(namespace.clone(), named.clone()),
+            None => self.named.remove(namespace.as_str()),
+        };
     }
 
     /// Takes one object from another collection, if it exists there.
@@ -140,6 +141,10 @@ impl<K> Objects<K> {
         self.opened.as_mut().clear();
         let named = self.named.get_mut(namespace.as_str())?;
         let removed = named.get(name.as_str())?.stored.clone();
+        // Namespaces come and go, so one without objects must leave nothing behind.
+        if named.is_empty() {
+            self.named.remove(namespace.as_str());
+        }
         named.remove_mut(name.as_str());
         Some(removed)
     }
@@ -290,10 +295,13 @@ mod tests {
     }
 
     #[test]
-    fn adopting_a_namespace_that_is_not_there_adds_nothing() {
-        let mut snapshot: Objects<ConfigMap> = Objects::default();
-        snapshot.adopt(Namespace("ns"), &Objects::default());
-        assert_eq!(snapshot.iter().count(), 0);
+    fn a_namespace_without_objects_leaves_nothing_behind() {
+        let mut cache: Objects<ConfigMap> = [object("ns", "a", "1")].into_iter().collect();
+        let mut snapshot = cache.clone();
+        cache.remove(Namespace("ns"), Name("a"));
+        assert!(cache.named.is_empty());
+        snapshot.adopt(Namespace("ns"), &cache);
+        assert_eq!(snapshot.iter().count(), 0, "the objects of the namespace are replaced, by none");
     }
 
     #[test]
