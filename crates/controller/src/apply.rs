@@ -306,6 +306,7 @@ impl Writer<'_> {
             };
         };
         let mut live = live.clone();
+        let mut asked = None;
         for _ in 0..ATTEMPTS {
             if live.metadata().deletion_timestamp.is_some() {
                 let message = format!(
@@ -327,7 +328,8 @@ impl Writer<'_> {
                     }
                 }
             }
-            let asked = apply_cache::fingerprint(&desired);
+            // Of the plan, not of a later attempt: that one has values of a live object, so no later plan would equal it.
+            let asked = *asked.get_or_insert_with(|| apply_cache::fingerprint(&desired));
             desired.carry_over(&live);
             match api.replace(&reference.key.name, &PostParams::default(), &desired).await {
                 Ok(updated) => return Ok(self.updated(reference, asked, &desired, &live, updated, sent)),
