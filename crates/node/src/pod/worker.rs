@@ -365,13 +365,15 @@ impl Worker {
                 is_expiry: current.is_expiry && wanted.is_expiry,
             },
         };
-        if self.ending.is_some_and(|current| current.stop != ending.stop) {
-            for running in self.running.iter().flatten() {
-                // Instances that were not asked to stop yet learn the deadline when their turn comes, in `step`.
-                running.stop.send_if_modified(|stop| {
-                    stop.is_some() && stop.replace(ending.stop) != Some(ending.stop)
-                });
-            }
+        for running in self.running.iter().flatten() {
+            running.stop.send_if_modified(|stop| {
+                // Instances that were not asked to stop yet learn the deadline when their turn comes, in `step`. One that stops
+                // already, because it has failed its probe, may have had more time.
+                let Some(asked) = stop else { return false };
+                let deadline = asked.deadline.min(ending.stop.deadline);
+                let stricter = Stop { deadline, pre_stop: asked.pre_stop && ending.stop.pre_stop };
+                std::mem::replace(asked, stricter) != stricter
+            });
         }
         self.ending = Some(ending);
     }
