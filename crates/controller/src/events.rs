@@ -23,7 +23,7 @@ use tokio::{
 };
 
 use longboat_key::{Key, Uid};
-use longboat_watch::{has_code, text_of};
+use longboat_watch::{has_code, is_temporary, text_of};
 
 use crate::ending::TerminatingNamespaces;
 
@@ -173,7 +173,7 @@ async fn write(client: &Client, note: &EventRequest, counts: &mut HashMap<String
             }
             Err(error) => error,
         };
-        if !may_pass(&error) || attempt == ATTEMPTS {
+        if !is_temporary(&error) || attempt == ATTEMPTS {
             tracing::debug!(event = %name, error = %text_of(&error), "Cannot write an event.");
             break;
         }
@@ -209,15 +209,6 @@ async fn try_write(
             count_on(api, name, known.unwrap_or(1) + 1).await
         }
         Err(error) => Err(error),
-    }
-}
-
-/// Whether the error may be temporary: no response, or a response that asks to retry.
-fn may_pass(error: &kube::Error) -> bool {
-    match error {
-        kube::Error::Api(status) => status.code == 429 || status.code >= 500,
-        kube::Error::BuildRequest(_) => false,
-        _ => true,
     }
 }
 

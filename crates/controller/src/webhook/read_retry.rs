@@ -3,7 +3,7 @@
 
 use std::{future::Future, time::Duration};
 
-use longboat_watch::text_of;
+use longboat_watch::{is_temporary, text_of};
 use tokio::time::{Instant, sleep, timeout_at};
 
 /// Pauses between attempts, two seconds in all.
@@ -47,21 +47,13 @@ pub(super) async fn with_retries<T, F: Future<Output = Result<T, kube::Error>>>(
         attempts += 1;
         let source = match answer {
             Ok(found) => return Ok(found),
-            Err(error) if !may_pass(&error) => return Err(ReadError::Refused(error)),
+            Err(error) if !is_temporary(&error) => return Err(ReadError::Refused(error)),
             Err(error) => error,
         };
         match PAUSES.get(attempts - 1) {
             Some(pause) if Instant::now() + *pause < end => sleep(*pause).await,
             _ => return Err(ReadError::Failed { attempts, source }),
         }
-    }
-}
-
-/// Whether a retry may help.
-fn may_pass(error: &kube::Error) -> bool {
-    match error {
-        kube::Error::Api(status) => status.code == 429 || !(400..500).contains(&status.code),
-        _ => true,
     }
 }
 
