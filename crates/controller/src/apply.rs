@@ -288,9 +288,11 @@ impl Writer<'_> {
         let within = (!namespace.is_empty()).then_some(namespace.as_deref());
         let api = K::api(&self.context.client, within);
         let cache = K::cache(&self.context.caches);
+        // Before any request: a deletion that the watch reports from now on may be newer than the response.
         let sent = cache.sending();
         // The object on which the plan is based, not the newest one: the plan could revert a change that came later.
         let Some(live) = K::observed(self.seen).get(namespace.as_deref(), name.as_deref()) else {
+            // It came into the cache after the snapshot.
             if let Some(present) = cache.get(&reference.key) {
                 return Err(self.outdated(reference, present.as_ref(), sent, "already exists"));
             }
@@ -335,12 +337,14 @@ impl Writer<'_> {
                 Ok(updated) => return Ok(self.updated(reference, asked, &desired, &live, updated, sent)),
                 Err(error) if has_code(&error, 409) => {
                     let present = self.read(&api, reference, &error).await?;
+                    // If only the status differs, the plan still holds, and only the resourceVersion was old.
                     if apply_cache::fingerprint(&present) != apply_cache::fingerprint(&live) {
                         return Err(self.outdated(reference, &present, sent, "has changed in the meantime"));
                     }
                     live = present;
                 }
                 Err(error) if has_code(&error, 404) => {
+                    // Not created here: the plan was made for an object that existed, and a new one may get other values.
                     cache.remove(live.metadata());
                     let message =
                         format!("{reference} was deleted in the meantime; the controller creates it again");
@@ -423,6 +427,7 @@ impl Writer<'_> {
         let found = found.ok_or_else(|| ApplyRefusal::transient(text_of(cause)))?;
         let mut owners = found.metadata().owner_references.iter().flatten();
         let ours = owners.any(|owner| owner.controller == Some(true) && *owner.uid == *self.subject.uid);
+        // Kubernetes allows no owner reference from a cluster-scoped object to a namespaced one, so those have none.
         if !reference.key.namespace.is_empty() && !ours {
             let message = format!(
                 "failed to update {reference}: it is not controlled by v1alpha2.LLMInferenceService {}",

@@ -340,6 +340,7 @@ async fn list_in_part(context: &Context, optional: OptionalKind) -> Option<Strin
 pub(crate) async fn version(context: &Context) {
     match context.client.apiserver_version().await {
         Ok(info) => {
+            // Some distributions append a plus sign to the minor version: `31+`.
             let number = |text: &str| text.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().ok();
             let version = number(&info.major).zip(number(&info.minor));
             context.update_capabilities(|all| all.kubernetes = version);

@@ -138,6 +138,7 @@ impl Context {
         let before = *capabilities;
         change(&mut capabilities);
         let changed = *capabilities != before;
+        // Every reconcile takes this lock, and enqueuing thousands of services takes a while.
         drop(capabilities);
         if changed {
             self.enqueue_all();
@@ -173,6 +174,7 @@ impl Context {
         let same = |known: &CompositionInputs| {
             known.own == now.own
                 && known.layers.len() == now.layers.len()
+                // A layer is parsed once for each version of its object, so equal pointers are equal layers.
                 && known.layers.iter().zip(&now.layers).all(|(a, b)| Arc::ptr_eq(a, b))
         };
         if composed.get(service).is_some_and(same) {

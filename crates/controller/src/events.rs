@@ -149,6 +149,7 @@ pub(crate) async fn write_all(client: Client, mut notes: EventQueue) {
             continue;
         }
         if counts.len() >= MAX_CACHED_EVENTS {
+            // A forgotten event is found again by its name, under which the API server creates no second one.
             counts.clear();
         }
         write(&client, &note, &mut counts).await;

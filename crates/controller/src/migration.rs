@@ -207,6 +207,8 @@ async fn rewrite_all(client: &Client, kind: &ApiResource) -> Result<usize, Failu
             }
         }
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            // A token that has expired (410) fails this attempt. The next one costs no write for objects that are rewritten
+            // already.
             Some(token) => page.continue_token = Some(token),
             None if broken > 0 => return Err(Failure::Objects { count: broken, shown: shown.join("; ") }),
             None => return Ok(count),

@@ -197,6 +197,7 @@ impl Process {
                 result = ended;
             }
         }
+        // Only now, so that probes and metrics tell how the shutdown goes on.
         end.cancel();
         for server in [probes, monitoring].into_iter().flatten() {
             let _ = server.await;

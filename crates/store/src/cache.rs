@@ -205,6 +205,7 @@ where
             Some(StoredObject::Decoded(old)) => Some(Arc::clone(old)),
             _ => None,
         };
+        // Compressed under the lock, in microseconds: versions must be stored in the order in which they were compared.
         objects.store(metadata, self.to_store(object, text));
         let before = summary.as_ref().and_then(|now| summaries.insert(namespace, name, Arc::clone(now)));
         Some(Change { key: Key::new(namespace, name), old, new: Some(object), summaries: [before, summary] })

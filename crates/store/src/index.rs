@@ -160,6 +160,7 @@ impl<K: Clone + Ord + Hash> State<K> {
         for object in dependencies {
             let Some(users) = self.objects.get_mut(object) else { continue };
             users.retain(|user| *user != number);
+            // Objects that nobody depends on are forgotten: services look for many that never exist.
             if users.is_empty()
                 && let Some(key) = self.objects.key(object).cloned()
             {

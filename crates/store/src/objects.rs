@@ -85,7 +85,6 @@ impl<K> Objects<K> {
     /// collision, so the caller compares the uid.
     pub fn controlled(&self, namespace: Namespace<&str>, uid: Uid<&str>) -> impl Iterator<Item = &K> {
         let owner = hash(Some(uid.as_str()));
-        // Other uids may have the same hash, so the caller compares the uid itself.
         let entries = self.entries(namespace).filter(move |(_, _, entry)| entry.owner == owner);
         entries.filter_map(|(namespace, name, entry)| self.open(namespace, name, &entry.stored))
     }
@@ -214,6 +213,7 @@ impl<K: Metadata<Ty = ObjectMeta>> Objects<K> {
 impl<K> Objects<K> {
     /// Adds an object with this metadata, or replaces the one with the same name.
     pub fn store(&mut self, metadata: &ObjectMeta, stored: StoredObject<K>) {
+        // What is decoded is known by the address of its text, and another text may get that address.
         self.opened.as_mut().clear();
         let (namespace, name) = (Namespace::of(metadata), Name::of(metadata));
         let owners = metadata.owner_references.iter().flatten();

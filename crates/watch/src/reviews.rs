@@ -56,6 +56,7 @@ impl MetricsReaders {
             .filter(|token| !token.is_empty() && token.len() <= MAX_TOKEN_BYTES)
             .ok_or(StatusCode::UNAUTHORIZED)?;
         let hash: [u8; 32] = Sha256::digest(token).into();
+        // Before the request, so that no answer is used for longer than it was given for.
         let now = Instant::now();
         let known = self.answers.lock().get(&hash).copied();
         if let Some((_, verdict)) = known.filter(|(until, _)| now < *until) {
@@ -63,6 +64,7 @@ impl MetricsReaders {
         }
         let verdict = tokio::time::timeout(REVIEW_TIMEOUT, self.ask(token)).await;
         let verdict = verdict.unwrap_or(Err(StatusCode::GATEWAY_TIMEOUT));
+        // Not cached: the API server did not decide.
         if verdict.is_err_and(|status| status.is_server_error()) {
             return verdict;
         }

@@ -75,6 +75,7 @@ async fn read<R: AsyncRead + Unpin>(
                 let header = |name: &str| headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
                 let port = header("port").and_then(|p| p.parse::<u16>().ok()).filter(|p| *p > 0);
                 let id = header("requestid").unwrap_or_default().to_owned();
+                // A pair whose other stream never comes counts, too.
                 let (Some(port), true) = (port, pairs.len() + connections.len() < MAX_CONNECTIONS) else {
                     sender.send(OutboundFrame::Reset { stream }).await.map_err(gone)?;
                     continue;
@@ -110,6 +111,7 @@ async fn read<R: AsyncRead + Unpin>(
                 if let Some(connection) = connections.get_mut(&stream) {
                     if let Some(input) = &connection.input
                         && !data.is_empty()
+                        // Without the windows of SPDY, a port that reads slowly holds up the other ports of its session.
                         && input.send(data).await.is_err()
                     {
                         connection.input = None;

@@ -174,6 +174,7 @@ impl Store {
     ) -> Result<Arc<StoredObject>, WriteError> {
         depth::check(&value)?;
         let mut inner = self.inner.lock();
+        // In one step with the write: webhooks were called since the request was checked, and a namespace may be going by now.
         if !parents.iter().all(|(table, key)| inner.is_live(table, key)) {
             return Err(WriteError::Leaving);
         }
@@ -276,13 +277,13 @@ impl Store {
 // === impl Inner ===
 
 impl Inner {
-    /// Whether an object exists and is not being deleted.
     /// Returns a table, which is created if it has no objects yet. Its window begins at the start of this process: a watch from
     /// before is too old, even if the table is empty now, because the process before may have deleted its objects.
     fn table(&mut self, table: &str) -> &mut Table {
         self.tables.entry(table.into()).or_insert_with(|| Table::new(self.opened))
     }
 
+    /// Whether an object exists and is not being deleted.
     fn is_live(&self, table: &str, key: &Key) -> bool {
         let found = self.tables.get(table).and_then(|table| table.objects.get(key));
         found.is_some_and(|found| found.metadata()["deletionTimestamp"].is_null())

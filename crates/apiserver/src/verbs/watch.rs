@@ -75,6 +75,7 @@ pub(crate) fn open(call: &Call<'_>) -> Result<Answer, ApiError> {
     } else {
         match asked {
             Some(asked) if asked > 0 => asked,
+            // `sendInitialEvents=false` without a revision: from now on.
             _ => store.revision(),
         }
     };

@@ -83,6 +83,7 @@ fn queues(context: &Context, registry: &mut Registry) {
 
 fn services(all: &[Arc<LLMInferenceService>], limit: usize, registry: &mut Registry) {
     let mut ready: BTreeMap<&'static str, i64> = [("True", 0), ("False", 0), ("Unknown", 0)].into();
+    // Made anew for each scrape, so that the series of a deleted service go with it.
     let conditions: Family<ConditionLabels, Gauge> = Family::default();
     let mut left_out = 0;
     for (index, service) in all.iter().enumerate() {

@@ -150,6 +150,7 @@ impl Injector {
             tokio::select! {
                 () = cancel.cancelled() => return,
                 () = wait => self.retry = None,
+                // The rotator, which holds the sender, ends only with the process.
                 changed = self.bundle.changed() => if changed.is_err() { return },
                 event = events.next() => match event {
                     None => return,

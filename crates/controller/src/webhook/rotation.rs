@@ -156,6 +156,7 @@ impl CertificateRotator {
             self.failures = 0;
         }
         let now = (self.clock)();
+        // A CA that only this replica has is rotated in memory; a shared one in `rotate`, with the Secret.
         if !self.shared {
             self.authority.advance(now, &self.lifetimes)?;
         }

@@ -481,12 +481,14 @@ impl Worker {
             return None;
         }
         let api: Api<Pod> = api_beside(&self.shared.client, &*self.pod);
+        // With the uid, the API server refuses the status of a former pod of this name.
         let patch = Patch::Merge(json!({"metadata": {"uid": self.pod.uid()}, "status": status}));
         match api.patch_status(&self.pod.name_any(), &PatchParams::default(), &patch).await {
             Ok(_) => {
                 self.published = status;
                 None
             }
+            // The pod is gone, and its view says so soon.
             Err(kube::Error::Api(answer)) if answer.code == 404 => None,
             Err(error) => {
                 tracing::debug!(error = %text_of(&error), pod = %self.pod.name_any(), "Cannot write the status of a pod.");

@@ -174,6 +174,7 @@ fn remove(
 ) -> Result<Arc<StoredObject>, WriteError> {
     let table = &call.resource.table;
     let store = &call.state.store;
+    // Two revisions: if another write comes between them, the caller begins again.
     let mut revision = stored.revision;
     if *last != *stored.value {
         revision = store.update(table, key.clone(), revision, last.clone())?.revision;
