@@ -18,7 +18,7 @@ use crate::{
 /// Stores the response to our own status write. The response contains everything that others have changed by then. The watch
 /// will not report those changes as new, because the cache already has this version, so they are announced here. A change of
 /// only the status concerns only the services that depend on a part of it.
-pub(crate) fn reported<K: WatchedKind>(context: &Context, answer: &K, sent: DeletionMark) {
+pub(crate) fn store_status_response<K: WatchedKind>(context: &Context, answer: &K, sent: DeletionMark) {
     let cache = K::cache(&context.caches);
     let known = cache.metadata(&Key::of(answer));
     let Some(change) = cache.set_response(answer, sent) else { return };

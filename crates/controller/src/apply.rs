@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// How often a write is tried in a row when others write the same object. After that, the next reconcile makes a new plan.
-const ATTEMPTS: usize = 4;
+const MAX_ATTEMPTS: usize = 4;
 
 /// The result of applying a plan.
 pub(crate) struct Outcome {
@@ -82,8 +82,8 @@ pub(crate) async fn all(
     let mut writer = Writer { context, subject, seen, failure };
     let mut written = Children::default();
 
-    let foundation = Box::pin(writer.wave(planned.take(Wave::Foundation), None)).await;
-    writer.keep(foundation, &mut written);
+    let foundation = Box::pin(writer.write_wave(planned.take(Wave::Foundation), None)).await;
+    writer.record(foundation, &mut written);
     if writer.failure.is_none() {
         writer.failure = issue(subject, certificates, &written.services, &mut planned.secrets).err();
     }
@@ -91,24 +91,24 @@ pub(crate) async fn all(
     let (rights, secrets) = (planned.take(Wave::Binding), planned.take(Wave::Certificate));
     let workloads = planned.take(Wave::Workload);
     let binding = async {
-        let written = Box::pin(writer.wave(rights, None)).await;
+        let written = Box::pin(writer.write_wave(rights, None)).await;
         report_bindings.send_replace(Some(written.failure.is_none()));
         written
     };
     let running = async {
-        let secrets = Box::pin(writer.wave(secrets, None)).await;
+        let secrets = Box::pin(writer.write_wave(secrets, None)).await;
         let gate = Gate { is_closed: secrets.failure.is_some(), bound: &bound, bindings };
-        let workloads = Box::pin(writer.wave(workloads, Some(&gate))).await;
+        let workloads = Box::pin(writer.write_wave(workloads, Some(&gate))).await;
         (secrets, workloads)
     };
     let (bindings, (secrets, workloads)) = tokio::join!(binding, running);
     // If several of these fail, the first in this order is reported.
     for part in [secrets, bindings, workloads] {
-        writer.keep(part, &mut written);
+        writer.record(part, &mut written);
     }
     for wave in [Wave::Scaling, Wave::Pool, Wave::Route] {
-        let part = Box::pin(writer.wave(planned.take(wave), None)).await;
-        writer.keep(part, &mut written);
+        let part = Box::pin(writer.write_wave(planned.take(wave), None)).await;
+        writer.record(part, &mut written);
     }
     Outcome { children: written, failure: writer.failure }
 }
@@ -222,14 +222,14 @@ impl ApplyRefusal {
 
 impl Writer<'_> {
     /// Writes the children of one wave, each kind beside the others. Those that run pods wait for the gate.
-    async fn wave(
+    async fn write_wave(
         &self,
         planned: Children<Planned>,
         gate: Option<&Gate<'_>>,
     ) -> WriteOutcome<Children<Applied>> {
         macro_rules! each {
             ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {{
-                $(let $field = self.kind(planned.$field, gate);)*
+                $(let $field = self.write_kind(planned.$field, gate);)*
                 let ($($field,)*) = tokio::join!($($field,)*);
                 let mut failure = None;
                 $(failure = failure.or($field.failure);)*
@@ -242,7 +242,7 @@ impl Writer<'_> {
 
     /// Writes the children of one kind in order, and stops at the first failure: if the model server's Deployment cannot be
     /// written, the picker's is not written either.
-    async fn kind<K: Child + WatchedKind + Serialize>(
+    async fn write_kind<K: Child + WatchedKind + Serialize>(
         &self,
         planned: Vec<K>,
         gate: Option<&Gate<'_>>,
@@ -262,7 +262,7 @@ impl Writer<'_> {
                 continue;
             }
             let component = labels::value(child.metadata(), COMPONENT).map(ToOwned::to_owned);
-            match Box::pin(self.one(&reference, child)).await {
+            match Box::pin(self.write_child(&reference, child)).await {
                 Ok(child) => written.children.push(child),
                 Err(ApplyRefusal { message, transient }) => {
                     let problem = Problem::of_child(&reference, component.as_deref(), message);
@@ -273,13 +273,13 @@ impl Writer<'_> {
         written
     }
 
-    fn keep(&mut self, part: WriteOutcome<Children<Applied>>, written: &mut Children<Applied>) {
+    fn record(&mut self, part: WriteOutcome<Children<Applied>>, written: &mut Children<Applied>) {
         self.failure = self.failure.take().or(part.failure);
         written.append(part.children);
     }
 
     /// Writes one child as planned. Returns it as the API server stores it.
-    async fn one<K: Child + WatchedKind + Serialize>(
+    async fn write_child<K: Child + WatchedKind + Serialize>(
         &self,
         reference: &ObjectRef,
         mut desired: K,
@@ -309,7 +309,7 @@ impl Writer<'_> {
         };
         let mut live = live.clone();
         let mut asked = None;
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             if live.metadata().deletion_timestamp.is_some() {
                 let message = format!(
                     "{reference} is being deleted; the controller creates it again after the deletion"
@@ -317,7 +317,7 @@ impl Writer<'_> {
                 return Err(ApplyRefusal::transient(message));
             }
             if !desired.differs(&live)
-                || self.context.settled.holds(&self.subject.key, reference, &desired, &live)
+                || self.context.apply_cache.holds(&self.subject.key, reference, &desired, &live)
             {
                 return Ok(live);
             }
@@ -447,7 +447,7 @@ impl Writer<'_> {
     ) -> K {
         if desired.differs(&created) {
             let asked = apply_cache::fingerprint(desired);
-            self.context.settled.note(&self.subject.key, reference, asked, &created);
+            self.context.apply_cache.note(&self.subject.key, reference, asked, &created);
         }
         self.written(reference, created, sent, event::CREATED)
     }
@@ -464,7 +464,7 @@ impl Writer<'_> {
         sent: DeletionMark,
     ) -> K {
         if desired.differs(&updated) {
-            self.context.settled.note(&self.subject.key, reference, asked, &updated);
+            self.context.apply_cache.note(&self.subject.key, reference, asked, &updated);
             if updated.metadata().resource_version == live.metadata().resource_version {
                 // Another webhook has reverted the change: nothing was written, and there is no event.
                 return updated;

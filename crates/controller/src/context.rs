@@ -42,9 +42,9 @@ pub(crate) struct Context {
     pub(crate) events: EventSink,
     pub(crate) metrics: Metrics,
     pub(crate) composer: Composer,
-    pub(crate) judge: MergedSpecValidator,
+    pub(crate) validator: MergedSpecValidator,
     /// Children that other parties' webhooks change.
-    pub(crate) settled: ApplyCache,
+    pub(crate) apply_cache: ApplyCache,
     /// The proof requests.
     pub(crate) proofs: Proofs,
     /// The progress of running downloads.
@@ -89,8 +89,8 @@ impl Context {
             events,
             metrics,
             composer: Composer::default(),
-            judge: MergedSpecValidator::default(),
-            settled: ApplyCache::default(),
+            validator: MergedSpecValidator::default(),
+            apply_cache: ApplyCache::default(),
             proofs: Proofs::default(),
             downloads: PodReports::default(),
             adapters: PodReports::default(),

@@ -33,7 +33,7 @@ const MAX_QUEUED_EVENTS: usize = 16 * 1024;
 /// The longest time that an event waits for running reconciles. If reconciles never stop, one event per second is written.
 const MAX_EVENT_DELAY: Duration = Duration::from_secs(1);
 /// The attempts to write an event while the API server is unreachable or overloaded, for about half a minute.
-const ATTEMPTS: u32 = 32;
+const MAX_ATTEMPTS: u32 = 32;
 /// The pause after the first attempt, and the longest pause between later ones.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
 /// The time limit for the last events when the process ends.
@@ -166,7 +166,7 @@ async fn write(client: &Client, note: &EventRequest, counts: &mut HashMap<String
     let api: Api<Event> = Api::namespaced(client.clone(), &note.subject.key.namespace);
     let count = counts.get(&place).map(|count| count + 1);
     let mut pause = PAUSES[0];
-    for attempt in 1..=ATTEMPTS {
+    for attempt in 1..=MAX_ATTEMPTS {
         let error = match try_write(&api, note, &name, count, attempt > 1).await {
             Ok(count) => {
                 counts.insert(place, count);
@@ -174,7 +174,7 @@ async fn write(client: &Client, note: &EventRequest, counts: &mut HashMap<String
             }
             Err(error) => error,
         };
-        if !is_temporary(&error) || attempt == ATTEMPTS {
+        if !is_temporary(&error) || attempt == MAX_ATTEMPTS {
             tracing::debug!(event = %name, error = %text_of(&error), "Cannot write an event.");
             break;
         }

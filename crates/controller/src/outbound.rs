@@ -47,7 +47,7 @@ pub(crate) fn watched(client: Client, metrics: Metrics, host: Arc<str>, fence: O
             };
             let code = answer.as_ref().ok().map(|answer| answer.status().as_u16());
             spans::answered(&span, code);
-            metrics.asked(&asked, &host, code);
+            metrics.count_request(&asked, &host, code);
             answer
         }
     });

@@ -41,7 +41,7 @@ use crate::{
 };
 
 /// The time that running reconciles get at shutdown. It fits into the grace period of a pod.
-const DRAIN: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs the controller until `shutdown`, against the API server behind `client`.
 ///
@@ -242,7 +242,7 @@ async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<()
     }
     let drained = async {
         stop.cancelled().await;
-        tokio::time::sleep(DRAIN).await;
+        tokio::time::sleep(DRAIN_TIMEOUT).await;
     };
     let mut drained = std::pin::pin!(drained);
     loop {

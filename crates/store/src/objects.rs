@@ -140,11 +140,11 @@ impl<K> Objects<K> {
         self.opened.as_mut().clear();
         let named = self.named.get_mut(namespace.as_str())?;
         let removed = named.get(name.as_str())?.stored.clone();
+        named.remove_mut(name.as_str());
         // Namespaces come and go, so one without objects must leave nothing behind.
         if named.is_empty() {
             self.named.remove(namespace.as_str());
         }
-        named.remove_mut(name.as_str());
         Some(removed)
     }
 

@@ -63,8 +63,8 @@ fn subject_of(service: &LLMInferenceService) -> Subject {
 
 fn forget(context: &Context, key: &Key) {
     context.index.remove(key);
-    context.judge.forget(key);
-    context.settled.forget(key);
+    context.validator.forget(key);
+    context.apply_cache.forget(key);
     context.forget_layers(key);
     context.proofs.forget(key);
     context.downloads.forget(key);
@@ -117,7 +117,7 @@ async fn finalize(
             return wait_for(context, subject, service, &senders).await;
         }
         for object in remove {
-            remove::one(context, subject, &object).await?;
+            remove::child(context, subject, &object).await?;
         }
         finalizer::remove(context, service, names::SERVICE_FINALIZER).await?;
     }

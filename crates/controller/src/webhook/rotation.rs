@@ -25,9 +25,9 @@ use super::{
 };
 
 /// Type of the Secret.
-const TYPE: &str = "kubernetes.io/tls";
+const SECRET_TYPE: &str = "kubernetes.io/tls";
 /// Attempts at a write that conflicts.
-const ATTEMPTS: u32 = 10;
+const MAX_ATTEMPTS: u32 = 10;
 /// Longest wait after a failure.
 const MAX_BACKOFF: Duration = Duration::from_mins(1);
 /// Longest sleep until a date. A timer stops while a machine is suspended, so the clock is read at least this often.
@@ -139,7 +139,7 @@ impl CertificateRotator {
             attempts += 1;
             match self.rotate().await? {
                 RotationOutcome::Settled => break None,
-                RotationOutcome::Again if attempts < ATTEMPTS => {}
+                RotationOutcome::Again if attempts < MAX_ATTEMPTS => {}
                 RotationOutcome::Again => break Some(None),
                 RotationOutcome::Failed(error) => break Some(Some(error)),
             }
@@ -222,7 +222,7 @@ impl CertificateRotator {
                 labels: Some([label].into()),
                 ..ObjectMeta::default()
             },
-            type_: Some(TYPE.to_owned()),
+            type_: Some(SECRET_TYPE.to_owned()),
             data: Some(self.authority.data()),
             ..Secret::default()
         }

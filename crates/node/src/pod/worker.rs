@@ -35,10 +35,10 @@ use crate::registration::HOST_IP;
 
 /// The capacity of the queue of messages from a pod's tasks. Each container has at most one instance and three probers,
 /// which wait if the queue is full.
-const MESSAGES: usize = 32;
+const MAX_MESSAGES: usize = 32;
 
 /// The wait before a failed write is retried.
-const WRITE_RETRY: Duration = Duration::from_secs(1);
+const WRITE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The pod as the API server shows it.
 #[derive(Debug, Clone)]
@@ -217,7 +217,7 @@ impl Worker {
         };
         let registered = shared.registry.add(&namespace, &pod.name_any(), entry);
         let started_at = published.start_time.as_ref().map_or_else(Timestamp::now, |time| time.0);
-        let (messages, inbox) = mpsc::channel(MESSAGES);
+        let (messages, inbox) = mpsc::channel(MAX_MESSAGES);
         Ok(Self {
             shared: Arc::clone(shared),
             policy: RestartPolicy::parse(spec.restart_policy.as_deref()),
@@ -264,7 +264,7 @@ impl Worker {
                     break;
                 }
                 // Tried until it succeeds: nobody else deletes the object, and it blocks its name.
-                tokio::time::sleep(WRITE_RETRY).await;
+                tokio::time::sleep(WRITE_RETRY_INTERVAL).await;
                 continue;
             }
             tokio::select! {
@@ -492,7 +492,7 @@ impl Worker {
             Err(kube::Error::Api(answer)) if answer.code == 404 => None,
             Err(error) => {
                 tracing::debug!(error = %text_of(&error), pod = %self.pod.name_any(), "Cannot write the status of a pod.");
-                Some(Instant::now() + WRITE_RETRY)
+                Some(Instant::now() + WRITE_RETRY_INTERVAL)
             }
         }
     }
