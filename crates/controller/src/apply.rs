@@ -292,7 +292,6 @@ impl Writer<'_> {
         let sent = cache.sending();
         // The object on which the plan is based, not the newest one: the plan could revert a change that came later.
         let Some(live) = K::observed(self.seen).get(namespace.as_deref(), name.as_deref()) else {
-            // It came into the cache after the snapshot.
             if let Some(present) = cache.get(&reference.key) {
                 return Err(self.outdated(reference, present.as_ref(), sent, "already exists"));
             }
@@ -381,8 +380,7 @@ impl Writer<'_> {
             Ok(created) => Ok(self.created(reference, desired, created, sent)),
             Err(error) => {
                 // The deleted object still exists for a moment. The watch reports when it is gone.
-                let transient = has_code(&error, 409);
-                Err(ApplyRefusal { transient, ..refused("create", reference, &error) })
+                Err(ApplyRefusal { transient: has_code(&error, 409), ..refused("create", reference, &error) })
             }
         }
     }
