@@ -8,7 +8,7 @@ use kube::{
     api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
 };
 use longboat_api::foreign::{gateway::Gateway, gatewayclass::GatewayClass, inferencepool::InferencePool};
-use longboat_apiserver::{ApiServer, Loops, Options};
+use longboat_apiserver::{ApiServer, Options};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -40,7 +40,7 @@ async fn a_pool_says_nothing_of_a_gateway_whose_route_is_gone() {
     let server = ApiServer::new(Options::default()).unwrap();
     let (loops, shutdown) = (server.clone(), CancellationToken::new());
     let ends = shutdown.clone();
-    tokio::spawn(async move { loops.run_loops(Loops::default(), ends).await });
+    tokio::spawn(async move { loops.run_loops(ends).await });
     let client = server.client("ns");
     create(&client, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})).await;
     for crd in longboat_api::crd::foreign() {
