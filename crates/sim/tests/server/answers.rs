@@ -56,6 +56,17 @@ async fn completions_take_lists_stops_limits_and_echo() {
         answer["choices"].as_array().unwrap().iter().map(|c| c["text"].as_str().unwrap()).collect();
     assert_eq!(texts, ["a ba", "a ba", "c dc", "c dc"]);
     assert_eq!(answer["usage"]["completion_tokens"], 4);
+    let body = json!({"prompt": ["a b c", "d e f"], "echo": true, "max_tokens": 2, "stream": true});
+    let chunks = server.events("/v1/completions", &body).await;
+    let parts = |index: usize| {
+        let choices =
+            chunks.iter().map(|chunk| &chunk["choices"][0]).filter(|choice| choice["index"] == index);
+        choices.map(|choice| choice["text"].as_str().unwrap()).collect::<Vec<_>>()
+    };
+    // The prompt comes with the first token.
+    assert_eq!((parts(0), parts(1)), (vec!["a b ca", " b"], vec!["d e fd", " e"]));
+    let (status, answer) = server.post("/v1/completions", &json!({"prompt": [1, 2], "echo": true})).await;
+    assert_eq!((status, &answer["error"]["param"]), (400, &json!("echo")), "{answer}");
 }
 
 #[tokio::test]
