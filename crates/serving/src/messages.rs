@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{Item, Media, Refusal, media};
+use crate::{Item, Media, Refusal, body::object_only, media};
 
 /// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +48,7 @@ pub struct Call {
 
 /// A message in a request.
 #[derive(Debug, Deserialize)]
+#[serde(remote = "Self", expecting = "an object")]
 pub(crate) struct MessageField {
     pub(crate) role: String,
     #[serde(default)]
@@ -62,6 +63,7 @@ pub(crate) struct MessageField {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(remote = "Self", expecting = "an object")]
 pub(crate) struct CallField {
     #[serde(default)]
     id: String,
@@ -69,11 +71,14 @@ pub(crate) struct CallField {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(remote = "Self", expecting = "an object")]
 struct FunctionField {
     name: String,
     #[serde(default)]
     arguments: String,
 }
+
+object_only!(MessageField, CallField, FunctionField);
 
 // === impl Role ===
 

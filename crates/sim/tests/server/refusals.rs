@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -147,6 +147,56 @@ async fn bad_parameters_are_named_in_the_words_of_vllm() {
         assert_eq!((status, &error["type"]), (400, &json!(kind)), "{more} {answer}");
         assert_eq!(error["param"].as_str().unwrap_or_default(), param, "{more} {answer}");
         assert!(error["message"].as_str().unwrap().contains(word), "{more} {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_is_an_object_and_no_list_of_its_fields() {
+    let server = Server::start(&[]).await;
+    let (chat, completions) = ("/v1/chat/completions", "/v1/completions");
+    for (path, body, param) in [
+        (chat, r#"["m", [["user", "hi"]]]"#, "body"),
+        (completions, r#"["m", null, "The sea"]"#, "body"),
+        ("/tokenize", r#"["hello"]"#, "body"),
+        ("/v1/responses", r#"["m", "hi"]"#, "body"),
+        (chat, r#"{"messages": [["user", "hi"]]}"#, "body.messages.0"),
+        (completions, r#"{"prompt": "a", "stream": true, "stream_options": [true]}"#, "body.stream_options"),
+        (completions, r#"{"prompt": "a", "kv_transfer_params": [true]}"#, "body.kv_transfer_params"),
+        // What is not JSON is refused with its place, in characters.
+        (chat, r#"{"model": "m", "messages": [{"role": "user""#, "body.43"),
+        (chat, "{\"model\":\n\"ü\",, ", "body.14"),
+        (chat, "hello", "body.0"),
+        (chat, "", "body"),
+    ] {
+        let answer = server.client.post(server.url(path)).body(body).send().await.unwrap();
+        let (status, answer) = (answer.status().as_u16(), answer.json::<Value>().await.unwrap());
+        assert_eq!((status, &answer["error"]["param"]), (400, &json!(param)), "{path} {body} {answer}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_cannot_be_longer_than_it_may_be() {
+    let server = Server::start(&["--max-model-len", "64"]).await;
+    for (body, limit) in [
+        (json!({"prompt": "a", "min_tokens": 17}), 16),
+        (json!({"prompt": "a", "min_tokens": 64, "max_tokens": 64}), 63),
+        (json!({"prompt": "a", "min_tokens": 3, "max_tokens": 2}), 2),
+    ] {
+        let (status, answer) = server.post("/v1/completions", &body).await;
+        let message = answer["error"]["message"].as_str().unwrap_or_default();
+        assert_eq!(status, 400, "{body} {answer}");
+        assert!(message.contains(&format!("less than or equal to max_tokens={limit}")), "{body} {answer}");
+    }
+    assert_eq!(server.post("/v1/chat/completions", &with(&json!({"min_tokens": 60}))).await.0, 400);
+}
+
+#[tokio::test]
+async fn a_completion_has_as_many_prompts_as_evaluations_send() {
+    let server = Server::start(&["--max-waiting-queue-length", "2000"]).await;
+    for (prompts, copies, expected) in [(1024, 1, 200), (1025, 1, 400), (1024, 17, 400)] {
+        let body = json!({"prompt": vec!["a"; prompts], "n": copies, "max_tokens": 1});
+        let (status, answer) = server.post("/v1/completions", &body).await;
+        assert_eq!(status, expected, "{prompts} {copies} {}", answer["error"]);
     }
 }
 
