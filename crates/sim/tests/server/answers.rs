@@ -194,7 +194,15 @@ async fn a_conversation_ends_where_the_request_says() {
     assert_eq!(tokens(json!({})).await, text(&format!("{said}\n<|assistant|>\n")).await);
     assert_eq!(tokens(json!({"add_generation_prompt": false})).await, text(&format!("{said}\n")).await);
     let continued = json!({"add_generation_prompt": false, "continue_final_message": true});
-    assert_eq!(tokens(continued).await, text(said).await);
+    assert_eq!(tokens(continued.clone()).await, text(said).await);
+    // The text of the last message also occurs in what comes after it, or is empty.
+    let call = json!([{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]);
+    for said in ["f", ""] {
+        let messages = json!([{"role": "assistant", "content": said, "tool_calls": call}]);
+        let mut body = json!({"messages": messages});
+        body.as_object_mut().unwrap().extend(continued.as_object().unwrap().clone());
+        assert_eq!(tokens(body).await, text(&format!("<|assistant|>\n{said}")).await);
+    }
     for (more, words) in [
         (json!({"prompt": "x", "add_special_tokens": false}), "add_special_tokens"),
         (json!({"prompt": "x", "return_token_strs": true}), "return_token_strs"),
