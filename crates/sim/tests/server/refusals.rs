@@ -91,6 +91,18 @@ async fn bad_parameters_are_named_in_the_words_of_vllm() {
         (json!({"messages": [{"role": "user"}]}), "body.messages.0.content", "required"),
         (json!({"messages": [{"role": "user", "content": image}]}), "", "m is not a multimodal model"),
         (
+            part(json!({"type": "image_url", "image_url": {"url": "http://x/y"}, "text": "a"})),
+            "",
+            "not a multimodal model",
+        ),
+        (part(json!({"type": "bogus", "text": "a"})), "type", "part type: 'bogus'"),
+        (part(json!({"type": "file", "file": {}, "text": "a"})), "type", "part type: 'file'"),
+        (part(json!({"text": "a"})), "body.messages.0.content.0.type", "required"),
+        (part(json!("a")), "body.messages.0.content.0.type", "required"),
+        (part(json!({"type": "text"})), "body.messages.0.content.0.text", "string"),
+        (call, "body.messages.0.tool_calls.0", "missing field `id`"),
+        (json!({"stream_options": {"include_usage": false}}), "stream_options", "when `stream=True`"),
+        (
             json!({"messages": [{"role": "user", "content": "x ".repeat(99)}]}),
             "input_tokens",
             "reduce the length",
