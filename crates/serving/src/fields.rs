@@ -114,8 +114,8 @@ pub(crate) enum LogprobsField {
 #[derive(Debug, Default, Deserialize)]
 #[serde(remote = "Self", expecting = "an object", default)]
 pub(crate) struct StreamOptions {
-    pub(crate) include_usage: bool,
-    pub(crate) continuous_usage_stats: bool,
+    pub(crate) include_usage: Option<bool>,
+    pub(crate) continuous_usage_stats: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -65,7 +65,6 @@ pub(crate) struct MessageField {
 #[derive(Debug, Deserialize)]
 #[serde(remote = "Self", expecting = "an object")]
 pub(crate) struct CallField {
-    #[serde(default)]
     id: String,
     function: FunctionField,
 }

@@ -118,7 +118,7 @@ async fn tokenize(
             let name = job::known_model(&model, None)?;
             let mut reader = Reader::new(&name, model.media());
             let messages = reader.read(request.messages.as_deref().unwrap_or_default())?;
-            let known_tools = tools::list(request.tools.as_deref().unwrap_or_default())?;
+            let known_tools = tools::list(request.tools.as_deref().unwrap_or_default(), ".function")?;
             let options = LayoutOptions {
                 add_generation_prompt: request.add_generation_prompt,
                 continue_final_message: request.continue_final_message,

@@ -121,7 +121,7 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &mut Fields) -> Result<Job, R
     }
     let mut reader = Reader::new(&name, model.media());
     input(&fields.input, &mut reader, &mut messages)?;
-    let known_tools = tools::list(fields.tools.as_deref().unwrap_or_default())?;
+    let known_tools = tools::list(fields.tools.as_deref().unwrap_or_default(), "")?;
     let shape = match &fields.text {
         Some(text) => {
             shape::format_of(&text["format"], "text.format")?.map(|shape| (shape, "text.format".to_owned()))

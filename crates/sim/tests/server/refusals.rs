@@ -65,6 +65,10 @@ async fn with_api_keys_requests_need_one_as_in_vllm() {
 #[tokio::test]
 async fn bad_parameters_are_named_in_the_words_of_vllm() {
     let server = Server::start(&["--max-model-len", "64"]).await;
+    let part = |part: Value| json!({"messages": [{"role": "user", "content": [part]}]});
+    let schema = |schema: Value| json!({"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}});
+    let call = json!({"type": "function", "function": {"name": "f", "arguments": "{}"}});
+    let call = json!({"messages": [{"role": "assistant", "tool_calls": [call]}]});
     let image = json!([{"type": "image_url", "image_url": {"url": "data:x"}}]);
     for (more, param, word) in [
         (json!({"temperature": -1}), "temperature", "must be non-negative, got -1"),
@@ -110,7 +114,12 @@ async fn bad_parameters_are_named_in_the_words_of_vllm() {
         (json!({"tool_choice": "required"}), "tool_choice", "`tools` must be set"),
         (json!({"tools": [weather()], "tool_choice": "some"}), "tool_choice", "Invalid value"),
         (json!({"tools": [{"type": "web"}]}), "body.tools.0.type", "function"),
+        (json!({"tools": [{"type": "function", "name": "f"}]}), "body.tools.0.function", "required"),
         (json!({"response_format": {"type": "json_schema"}}), "response_format", "schema"),
+        (schema(json!("{}")), "body.response_format.json_schema.schema", "an object"),
+        (schema(json!(true)), "body.response_format.json_schema.schema", "an object"),
+        (json!({"structured_outputs": {"json": true}}), "body.structured_outputs.json", "JSON schema"),
+        (json!({"structured_outputs": {"json": "true"}}), "structured_outputs.json", "not JSON of an object"),
         (json!({"response_format": {"type": "xml"}}), "body.response_format.type", "json_object"),
         (json!({"guided_choice": []}), "guided_choice", "list"),
         (json!({"guided_choice": ["a"], "guided_regex": "b"}), "structured_outputs", "only use one kind"),
