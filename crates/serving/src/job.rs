@@ -16,6 +16,11 @@ use crate::{
 /// The default limit of completions in vLLM and in OpenAI's API.
 const COMPLETION_LIMIT: usize = 16;
 
+/// The most prompts in one request. Evaluations send hundreds.
+const MAX_PROMPTS: usize = 1024;
+/// The most answers to all prompts of a request, each of which takes memory.
+const MAX_ANSWERS: usize = 1 << 14;
+
 /// A checked request, with the form of its response.
 pub(crate) struct ParsedRequest {
     pub(crate) job: Job,
@@ -138,11 +143,17 @@ pub(crate) fn completion(model: &Arc<dyn Model>, fields: &Fields) -> Result<Pars
             enough(&prompt, &sampling, part)?;
             Ok(prompt)
         })
-        .collect::<Result<_, Refusal>>()?;
+        .collect::<Result<Vec<_>, Refusal>>()?;
+    let copies = sampling::copies(fields)?;
+    let answers = prompts.len() * copies;
+    if answers > MAX_ANSWERS {
+        let message = format!("n times the number of prompts must be at most {MAX_ANSWERS}, got {answers}.");
+        return Err(Refusal::field("n", message));
+    }
     let shape = shape::read(fields)?;
     let job = Job {
         adapter: fields.lora_path.clone(),
-        copies: sampling::copies(fields)?,
+        copies,
         part,
         handover: fields.handover(),
         ..Job::new(name, prompts, sampling, shape)
@@ -170,8 +181,8 @@ fn texts(model: &Arc<dyn Model>, fields: &Fields) -> Result<Vec<(String, Vec<u32
     if prompts.iter().any(|(_, tokens)| tokens.is_empty()) {
         return Err(Refusal::bad_request("The decoder prompt cannot be empty"));
     }
-    if prompts.len() > sampling::MAX_CHOICES {
-        let message = format!("prompt: at most {} are taken at once.", sampling::MAX_CHOICES);
+    if prompts.len() > MAX_PROMPTS {
+        let message = format!("prompt: at most {MAX_PROMPTS} are taken at once.");
         return Err(Refusal::field("prompt", message));
     }
     Ok(prompts)
