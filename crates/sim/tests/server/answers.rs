@@ -239,6 +239,35 @@ async fn a_model_for_embeddings_makes_vectors_and_no_answers() {
 }
 
 #[tokio::test]
+async fn each_answer_to_a_prompt_counts_as_a_request() {
+    let server = Server::start(&["--inter-token-latency", "1h"]).await;
+    assert!(server.metric("vllm:request_success_total").await.abs() < 0.1);
+    let body = with(&json!({"n": 3, "max_tokens": 1}));
+    let (_, answer) = server.post("/v1/chat/completions", &body).await;
+    let prompt = answer["usage"]["prompt_tokens"].as_f64().unwrap();
+    assert_eq!(answer["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+    let counts = [
+        ("vllm:request_success_total", 3.0),
+        ("vllm:time_to_first_token_seconds_count", 3.0),
+        ("vllm:prompt_tokens_total", 3.0 * prompt),
+        ("vllm:generation_tokens_total", 3.0),
+    ];
+    for (name, expected) in counts {
+        assert!((server.metric(name).await - expected).abs() < 0.1, "{name}");
+    }
+    let body = with(&json!({"n": 3, "max_tokens": 2, "stream": true}));
+    let mut response =
+        server.client.post(server.url("/v1/chat/completions")).json(&body).send().await.unwrap();
+    response.chunk().await.unwrap().unwrap();
+    assert!((server.metric("vllm:num_requests_running").await - 3.0).abs() < 0.1);
+    // vLLM has no reason of its own for a prompt that another engine continues.
+    let body = with(&json!({"kv_transfer_params": {"do_remote_decode": true}}));
+    server.post("/v1/chat/completions", &body).await;
+    let length = "vllm:request_success_total{model_name=\"m\",engine=\"0\",finished_reason=\"length\"}";
+    assert!((server.metric(length).await - 4.0).abs() < 0.1);
+}
+
+#[tokio::test]
 async fn tokens_are_counted_while_an_answer_is_generated() {
     let server = Server::start(&["--inter-token-latency", "5ms"]).await;
     let request = with(&json!({"stream": true, "max_tokens": 900, "ignore_eos": true}));
