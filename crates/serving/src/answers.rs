@@ -60,7 +60,7 @@ pub(crate) async fn collect(
                 answers[choice].tokens.push(token);
             }
             Event::Call { choice, index: _, name } => {
-                answers[choice].calls.push(Call { name, arguments: String::new() });
+                answers[choice].calls.push(Call { name, ..Call::default() });
             }
             Event::Arguments { choice, index, token } => {
                 if let Some(call) = answers[choice].calls.get_mut(index) {

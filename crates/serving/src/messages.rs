@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{Item, Media, Refusal, media};
+use crate::{Item, Media, Refusal, body::object_only, media};
 
 /// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,11 +27,19 @@ pub struct Message {
     pub text: String,
     /// Tool calls of the model.
     pub calls: Vec<Call>,
+    /// The name of the participant, if it has one.
+    pub name: Option<String>,
+    /// For the result of a tool call, the id of the call.
+    pub tool_call_id: Option<String>,
+    /// For an answer of the model, its reasoning.
+    pub reasoning: Option<String>,
 }
 
 /// A tool call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Call {
+    /// The id to which the result of the call refers; empty for calls that the model has just made.
+    pub id: String,
     /// The name of the tool.
     pub name: String,
     /// The arguments as JSON text.
@@ -40,25 +48,36 @@ pub struct Call {
 
 /// A message in a request.
 #[derive(Debug, Deserialize)]
+#[serde(remote = "Self", expecting = "an object")]
 pub(crate) struct MessageField {
     pub(crate) role: String,
     #[serde(default)]
     pub(crate) content: Value,
     #[serde(default)]
     pub(crate) tool_calls: Option<Vec<CallField>>,
+    name: Option<String>,
+    tool_call_id: Option<String>,
+    reasoning: Option<String>,
+    /// The older name of `reasoning`.
+    reasoning_content: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(remote = "Self", expecting = "an object")]
 pub(crate) struct CallField {
+    id: String,
     function: FunctionField,
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(remote = "Self", expecting = "an object")]
 struct FunctionField {
     name: String,
     #[serde(default)]
     arguments: String,
 }
+
+object_only!(MessageField, CallField, FunctionField);
 
 // === impl Role ===
 
@@ -87,6 +106,15 @@ impl Role {
                 ),
             )),
         }
+    }
+}
+
+// === impl Message ===
+
+impl Message {
+    /// A message with nothing but a text.
+    pub fn new(role: Role, text: String) -> Self {
+        Self { role, text, calls: Vec::new(), name: None, tool_call_id: None, reasoning: None }
     }
 }
 
@@ -130,7 +158,11 @@ impl<'a> Reader<'a> {
             .tool_calls
             .iter()
             .flatten()
-            .map(|call| Call { name: call.function.name.clone(), arguments: call.function.arguments.clone() })
+            .map(|call| Call {
+                id: call.id.clone(),
+                name: call.function.name.clone(),
+                arguments: call.function.arguments.clone(),
+            })
             .collect();
         if field.content.is_null() && role != Role::Assistant {
             return Err(Refusal::invalid(
@@ -139,7 +171,16 @@ impl<'a> Reader<'a> {
             ));
         }
         let text = self.content(&field.content, &format!("{place}.content"))?;
-        Ok(Message { role, text, calls })
+        // As in vLLM, only the messages to which they belong have these fields.
+        let of = |author: Role, value: &Option<String>| value.clone().filter(|_| role == author);
+        Ok(Message {
+            calls,
+            name: field.name.clone(),
+            tool_call_id: of(Role::Tool, &field.tool_call_id),
+            reasoning: of(Role::Assistant, &field.reasoning)
+                .or_else(|| of(Role::Assistant, &field.reasoning_content)),
+            ..Message::new(role, text)
+        })
     }
 
     /// Returns the text of a message's content: a string, or text parts, with placeholders for other parts.
@@ -159,15 +200,64 @@ impl<'a> Reader<'a> {
     }
 
     fn part(&mut self, part: &Value, place: impl Fn() -> String) -> Result<String, Refusal> {
-        if let (Value::String(text), _) | (_, Value::String(text)) = (part, &part["text"]) {
-            return Ok(text.clone());
-        }
-        if part["type"] == "refusal" {
-            return Ok(part["refusal"].as_str().unwrap_or_default().to_owned());
-        }
-        if let Some(media) = self.media {
-            return media::read(part, media, &mut self.items, &place());
-        }
-        Err(Refusal::bad_request(format!("{} is not a multimodal model", self.model)))
+        let Some(kind) = part["type"].as_str() else {
+            let place = format!("{}.type", place());
+            return Err(Refusal::invalid(&place, format!("{place}: Field required.")));
+        };
+        let field = match kind {
+            "text" | "input_text" | "output_text" => "text",
+            "refusal" | "thinking" => kind,
+            _ => {
+                let modality = media::modality(kind)?;
+                let Some(media) = self.media else {
+                    return Err(Refusal::bad_request(format!("{} is not a multimodal model", self.model)));
+                };
+                return media::read(part, modality, media, &mut self.items, &place());
+            }
+        };
+        part[field].as_str().map(str::to_owned).ok_or_else(|| {
+            let place = format!("{}.{field}", place());
+            Refusal::invalid(&place, format!("{place} must be a string."))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(messages: Value) -> Result<Vec<Message>, Refusal> {
+        let fields: Vec<MessageField> = serde_json::from_value(messages).unwrap();
+        Reader::new("m", None).read(&fields)
+    }
+
+    #[test]
+    fn chat_templates_get_the_fields_that_belong_to_a_message() {
+        let function = json!({"name": "f", "arguments": "{}"});
+        let call = json!({"id": "c1", "type": "function", "function": function});
+        let both = json!({"tool_call_id": "c1", "reasoning_content": "Hm."});
+        let with = |role: &str, mut fields: Value| {
+            fields["role"] = role.into();
+            fields["content"] = "x".into();
+            fields
+        };
+        let read = read(json!([
+            with("user", json!({"name": "ann", "reasoning": "Hm."})),
+            with("assistant", json!({"reasoning": "Hm.", "tool_calls": [call]})),
+            with("assistant", both.clone()),
+            with("tool", both),
+        ]));
+        let plain = |role| Message::new(role, "x".into());
+        let call = Call { id: "c1".into(), name: "f".into(), arguments: "{}".into() };
+        let reasoning = Some("Hm.".to_owned());
+        let expected = vec![
+            Message { name: Some("ann".into()), ..plain(Role::User) },
+            Message { reasoning: reasoning.clone(), calls: vec![call], ..plain(Role::Assistant) },
+            Message { reasoning, ..plain(Role::Assistant) },
+            Message { tool_call_id: Some("c1".into()), ..plain(Role::Tool) },
+        ];
+        assert_eq!(read, Ok(expected));
     }
 }

@@ -108,11 +108,8 @@ impl Template {
 pub(crate) fn probe(source: &[u8]) {
     let Ok(source) = std::str::from_utf8(source) else { return };
     let Ok(template) = Template::new(source.to_owned(), None) else { return };
-    let messages = [Role::System, Role::User, Role::Assistant].map(|role| Message {
-        role,
-        text: format!("I am {}.", role.name()),
-        calls: Vec::new(),
-    });
+    let messages = [Role::System, Role::User, Role::Assistant]
+        .map(|role| Message::new(role, format!("I am {}.", role.name())));
     let tool = Tool { name: "f".into(), description: String::new(), parameters: json!({"type": "object"}) };
     let variables = serde_json::Map::new();
     let layout = Layout { messages: &messages, tools: &[tool], opens_answer: true, variables: &variables };

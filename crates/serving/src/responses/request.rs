@@ -6,7 +6,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    Call, Job, Message, Model, Part, Refusal, Role, fields,
+    Call, Job, Message, Model, Part, Refusal, Role,
+    body::object_only,
+    fields,
     job::{self, known_model, unsupported},
     layout::LayoutOptions,
     messages::Reader,
@@ -15,7 +17,7 @@ use crate::{
 
 /// The fields of a request.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(remote = "Self", expecting = "an object", default)]
 pub(crate) struct Fields {
     model: Option<String>,
     input: Value,
@@ -59,6 +61,8 @@ pub(crate) struct Fields {
     previous_input_messages: Option<Value>,
     vllm_xargs: Option<Map<String, Value>>,
 }
+
+object_only!(Fields);
 
 /// The additional output that clients may request: token probabilities.
 const LOGPROBS: &str = "message.output_text.logprobs";
@@ -113,11 +117,11 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &mut Fields) -> Result<Job, R
     unsupported(&as_chat)?;
     let mut messages = Vec::new();
     if let Some(instructions) = &fields.instructions {
-        messages.push(Message { role: Role::System, text: instructions.clone(), calls: Vec::new() });
+        messages.push(Message::new(Role::System, instructions.clone()));
     }
     let mut reader = Reader::new(&name, model.media());
     input(&fields.input, &mut reader, &mut messages)?;
-    let known_tools = tools::list(fields.tools.as_deref().unwrap_or_default())?;
+    let known_tools = tools::list(fields.tools.as_deref().unwrap_or_default(), "")?;
     let shape = match &fields.text {
         Some(text) => {
             shape::format_of(&text["format"], "text.format")?.map(|shape| (shape, "text.format".to_owned()))
@@ -151,7 +155,7 @@ pub(super) fn not_stored(id: &str) -> Refusal {
 fn input(input: &Value, reader: &mut Reader<'_>, messages: &mut Vec<Message>) -> Result<(), Refusal> {
     match input {
         Value::String(text) => {
-            messages.push(Message { role: Role::User, text: text.clone(), calls: Vec::new() });
+            messages.push(Message::new(Role::User, text.clone()));
             Ok(())
         }
         Value::Array(items) if !items.is_empty() => {
@@ -175,15 +179,16 @@ fn message(item: &Value, place: &str, reader: &mut Reader<'_>) -> Result<Option<
         "message" => {
             let role = Role::parse(item["role"].as_str().unwrap_or_default(), place)?;
             let text = reader.content(&item["content"], &format!("{place}.content"))?;
-            Ok(Some(Message { role, text, calls: Vec::new() }))
+            Ok(Some(Message::new(role, text)))
         }
         "function_call" => {
-            let call = Call { name: text("name"), arguments: text("arguments") };
-            Ok(Some(Message { role: Role::Assistant, text: String::new(), calls: vec![call] }))
+            let call = Call { id: text("call_id"), name: text("name"), arguments: text("arguments") };
+            Ok(Some(Message { calls: vec![call], ..Message::new(Role::Assistant, String::new()) }))
         }
         "function_call_output" => {
             let text = reader.content(&item["output"], &format!("{place}.output"))?;
-            Ok(Some(Message { role: Role::Tool, text, calls: Vec::new() }))
+            let tool_call_id = item["call_id"].as_str().map(str::to_owned);
+            Ok(Some(Message { tool_call_id, ..Message::new(Role::Tool, text) }))
         }
         // The reasoning of another model is not part of the conversation.
         "reasoning" => Ok(None),

@@ -49,7 +49,7 @@ impl Writer {
             Event::Call { name, .. } => {
                 self.close(&mut out);
                 let (id, call_id) = (item_id("fc"), call_id());
-                let call = Call { name, arguments: String::new() };
+                let call = Call { name, ..Call::default() };
                 let item = function_call(&id, &call_id, "in_progress", &call);
                 out.push(self.at_item("response.output_item.added", json!({"item": item})));
                 self.open = Some(Open::Call { id, call_id, call });
