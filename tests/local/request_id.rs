@@ -63,14 +63,11 @@ fn one_id_leads_through_the_logs_of_every_part_and_one_trace_through_the_picker(
     until("the picker's spans", || span("gateway.request").is_some());
     let (request, decision) =
         (span("gateway.request").unwrap(), span("gateway.request_orchestration").unwrap());
-    assert!(TRACEPARENT.contains(&hex(&request.span.trace_id)));
-    assert!(TRACEPARENT.contains(&hex(&request.span.parent_span_id)));
+    let trace = u128::from_be_bytes(request.span.trace_id[..].try_into().unwrap());
+    let caller = u64::from_be_bytes(request.span.parent_span_id[..].try_into().unwrap());
+    assert_eq!(format!("00-{trace:032x}-{caller:016x}-01"), TRACEPARENT);
     assert_eq!(decision.span.parent_span_id, request.span.span_id);
     assert_eq!(request.attribute("http.response.status_code").as_deref(), Some("200"));
     assert_eq!(decision.attribute("target_model").as_deref(), Some("Qwen/Qwen2.5-7B-Instruct"));
     assert!(decision.attribute("destination").is_some());
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
