@@ -9,6 +9,9 @@ mod asking;
 mod book;
 mod browser;
 mod canary;
+#[path = "../../crates/telemetry/tests/traces/collector.rs"]
+#[expect(dead_code, reason = "shared with the tests of other crates")]
+mod collector;
 mod connectors;
 mod dashboard;
 mod doctor;

@@ -58,6 +58,7 @@ impl Budget {
     }
 
     fn take(&self, bytes: usize) -> Option<()> {
+        // Relaxed, here and below: only the sum counts, and no other memory depends on it.
         let add = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= self.limit);
         let added = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
         if added.is_err() {

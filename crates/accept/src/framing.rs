@@ -120,6 +120,7 @@ impl<S> FramingStream<S> {
     /// Counts long heads against this budget until they are complete. If there is no room, the connection fails.
     #[must_use]
     pub fn with_head_budget(mut self, budget: &Arc<Budget>) -> Self {
+        // There is always room for nothing.
         self.reservation = budget.hold(0);
         self
     }
@@ -159,6 +160,7 @@ impl<S> FramingStream<S> {
                     let end = bytes.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
                     let (now, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
                     bytes = rest;
+                    // Most lines come whole, and are not copied.
                     if end.is_some() && self.line.is_empty() {
                         self.end_of_line(now);
                         continue;
@@ -168,6 +170,7 @@ impl<S> FramingStream<S> {
                         let line = std::mem::take(&mut self.line);
                         self.end_of_line(&line);
                     } else if self.line.len() > self.longest {
+                        // hyper refuses it, so what follows need not be understood.
                         self.state = State::Other;
                     }
                 }
@@ -183,6 +186,7 @@ impl<S> FramingStream<S> {
             // blank lines before a request are skipped
             State::Head(head) if text.is_empty() && head.bytes == 0 => State::Head(head),
             State::Head(head) if text.is_empty() => {
+                // Before the empty line, so that it is the last line of the head.
                 if head.chunked && head.length.is_some() {
                     self.ready.extend_from_slice(MARKED.as_bytes());
                 }
@@ -271,6 +275,7 @@ impl Head {
     /// Returns the state after the head.
     fn next(self) -> State {
         match self.length {
+            // hyper refuses the request and closes the connection, so nothing follows that needs to be read.
             _ if self.broken => State::Other,
             _ if self.chunked => State::Chunk,
             None | Some(0) => State::Head(Self::default()),
@@ -286,6 +291,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for FramingStream<S> {
         out: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        // A service switches before it answers, and only then does a client send something of the new protocol.
         if this.switched.0.load(Ordering::Acquire) && this.state != State::Other {
             this.state = State::Other;
             this.ready.append(&mut this.line);

@@ -22,6 +22,7 @@ const HOP_BY_HOP: [HeaderName; 8] = [
 ///
 /// A length beside `Transfer-Encoding` goes too (RFC 9112 §6.3), because it is not that of the body that was read.
 pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    // Collected, because the headers change below.
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
         .iter()

@@ -82,6 +82,7 @@ impl RunningRequests {
                 }
                 () = timer.as_mut() => {}
             }
+            // Relaxed: what is not seen now is seen at the next look.
             let counts = [&self.0.begun, &self.0.ended].map(|count| count.load(Ordering::Relaxed));
             if std::mem::replace(&mut before, counts) == counts && counts[0] == counts[1] {
                 if is_closing {
@@ -89,6 +90,7 @@ impl RunningRequests {
                     return None;
                 }
                 is_closing = true;
+                // The loop goes on, because only polling the connection closes it.
                 close(connection.as_mut());
             }
             timer.as_mut().reset(Instant::now() + if is_closing { CLOSE_TIMEOUT } else { IDLE_TIMEOUT });

@@ -82,11 +82,13 @@ async fn accept(
     loop {
         let accepted = tokio::select! {
             () = end.cancelled() => return open,
+            // A connection that has ended makes room, also while the branch below is off.
             Some(_) = open.join_next() => continue,
             accepted = listener.accept(), if open.len() < limit => accepted,
         };
         match accepted {
             Ok((stream, peer)) => {
+                // Fails only if the client has left, which the connection notices.
                 let _ = stream.set_nodelay(true);
                 spawn(&mut open, stream, peer);
             }

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 /// If the process may not handle signals, or if there is no tokio runtime.
 pub fn shutdown_token() -> std::io::Result<CancellationToken> {
     let token = CancellationToken::new();
+    // Registered before this returns: a signal that comes while the process starts must not kill it.
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let asked = token.clone();
     tokio::spawn(async move {

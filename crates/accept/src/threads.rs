@@ -87,6 +87,7 @@ impl ConnectionThreads {
                 Ok(stream) => stream,
                 Err(error) => return tracing::warn!(%error, "Cannot pass a connection to its thread."),
             };
+            // Counted here and not on the thread, so that a burst of connections is spread.
             let (connection, counted) = (connection.clone(), OpenConnection::new(&thread.open));
             let serve = async move {
                 match TcpStream::from_std(stream) {

@@ -26,8 +26,8 @@ impl Addresses {
         Self {
             first: u32::from(first) & !(size - 1),
             size,
-            // the first address belongs to the API server's own Service in a cluster
-            next: 10,
+            // The first address belongs to the API server's own Service in a cluster. A range may have fewer than ten.
+            next: 10.min(size - 2),
             used: BTreeSet::new(),
             next_port: *NODE_PORTS.start(),
             ports: BTreeSet::new(),
@@ -96,6 +96,14 @@ impl Addresses {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_small_range_gives_only_its_own_addresses() {
+        let mut addresses = Addresses::new((Ipv4Addr::new(127, 96, 0, 0), 30));
+        let mut all: Vec<_> = std::iter::from_fn(|| addresses.allocate()).collect();
+        all.sort();
+        assert_eq!(all, [Ipv4Addr::new(127, 96, 0, 1), Ipv4Addr::new(127, 96, 0, 2)]);
+    }
 
     #[test]
     fn addresses_come_back_after_they_are_freed() {

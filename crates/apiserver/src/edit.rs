@@ -13,8 +13,8 @@ use crate::{
 /// How many times to try an edit when other writes interfere.
 const MAX_ATTEMPTS: usize = 10;
 
-/// Edits an object without admission and validation. Repeats the write until no other write
-/// interferes.
+/// Edits an object without admission and validation. Repeats the write until no other write interferes. Another object that has
+/// the name meanwhile is left alone.
 pub(crate) fn edit_stored(
     state: &State,
     table: &str,
@@ -36,10 +36,41 @@ pub(crate) fn edit_stored(
         };
         match written {
             Err(WriteError::Changed) => {
-                stored = state.store.get(table, &key).ok_or(WriteError::Missing)?;
+                let current = state.store.get(table, &key).ok_or(WriteError::Missing)?;
+                if current.metadata()["uid"] != stored.metadata()["uid"] {
+                    return Err(WriteError::Missing);
+                }
+                stored = current;
             }
             other => return other,
         }
     }
     Err(WriteError::Changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{ApiServer, Options};
+
+    #[test]
+    fn a_successor_of_the_same_name_is_left_alone() {
+        let server = ApiServer::new(Options::default()).unwrap();
+        let (state, key) = (&server.state, Key::new("", "a"));
+        let create = |uid: &str| {
+            let object = json!({"metadata": {"name": "a", "uid": uid}});
+            state.store.create("t", key.clone(), object, &[]).unwrap()
+        };
+        let first = create("1");
+        state.store.delete("t", key.clone(), first.revision).unwrap();
+        let second = create("2");
+        let edited = edit_stored(state, "t", &first, |value| value["edited"] = json!(true));
+        assert!(matches!(edited, Err(WriteError::Missing)), "{edited:?}");
+        let changed = state.store.update("t", key.clone(), second.revision, second.value.clone()).unwrap();
+        assert_ne!(changed.revision, second.revision);
+        let edited = edit_stored(state, "t", &second, |value| value["edited"] = json!(true)).unwrap();
+        assert_eq!((&edited.metadata()["uid"], &edited.value["edited"]), (&json!("2"), &json!(true)));
+    }
 }

@@ -11,7 +11,7 @@
 //! `longboat_strategy` has the fields and the behaviour of each built-in kind, `longboat_schema` those of custom resources.
 //! [`patching`] handles patches and field ownership, `webhook` and [`admission`] admission.
 //! [`store`] keeps the objects and a window of past changes, from which watches read. Nothing here schedules or runs pods.
-//! [`Loops`] does the housekeeping of the objects (garbage collection, emptying namespaces, dropping old events).
+//! [`ApiServer::run_loops`] does the housekeeping of the objects (garbage collection, emptying namespaces, dropping old events).
 
 mod accounts;
 mod addresses;
@@ -59,7 +59,6 @@ mod verbs;
 mod webhook;
 
 use longboat_strategy::{self as strategy, kinds};
-pub use loops::Loops;
 pub use role::{Args, Error, run};
 pub use server::ApiServer;
 pub use state::Options;

@@ -7,7 +7,7 @@ use longboat_tls::{CertificateAuthority, LeafRequest, TlsError};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::{ApiServer, Loops, Options, store::JournalError};
+use crate::{ApiServer, Options, store::JournalError};
 
 /// Arguments of `longboat apiserver`.
 #[derive(Debug, Clone, ClapArgs)]
@@ -107,7 +107,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
     let server = Arc::new(server);
     let loops = async {
         if args.loops {
-            server.run_loops(Loops::default(), shutdown.clone()).await;
+            server.run_loops(shutdown.clone()).await;
         }
     };
     tokio::join!(server.serve(listener, tls, shutdown.clone()), loops);

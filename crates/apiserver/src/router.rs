@@ -287,10 +287,11 @@ async fn resource(
             .push("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned());
     }
     rbac::check(&call)?;
-    let one = watches && custom.is_none() && call.path.rest.is_empty();
-    let result = if watches && request.method == Method::GET && (one || call.path.name.is_none()) {
+    // Only built-in kinds have this path for a single object, too.
+    let is_old_watch = watches && custom.is_none() && call.path.rest.is_empty();
+    let result = if watches && request.method == Method::GET && (is_old_watch || call.path.name.is_none()) {
         watch::open(&call)
-    } else if one {
+    } else if is_old_watch {
         Err(ApiError::method_not_allowed())
     } else if watches {
         Err(ApiError::no_such_resource())
@@ -302,11 +303,6 @@ async fn resource(
     };
     warnings.append(&mut call.warnings);
     result
-}
-
-/// Whether this GET is a watch.
-fn is_watch(request: &Request) -> bool {
-    request.query.flag("watch") && request.query.get("watch").is_some()
 }
 
 /// Returns why no object can have the name in a path.
@@ -351,7 +347,7 @@ async fn verb(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     }
     match (method, call.path.name.is_some()) {
         (Method::GET, true) => read::get(call).await,
-        (Method::GET, false) if is_watch(call.request) => watch::open(call),
+        (Method::GET, false) if call.request.query.flag("watch") => watch::open(call),
         (Method::GET, false) => read::list(call).await,
         (Method::POST, false) if writable && !across => create::create(call).await,
         (Method::PUT, true) if writable => update::replace(call, None).await,
@@ -421,7 +417,7 @@ async fn custom_verb(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     }
     match (method, call.path.name.is_some()) {
         (Method::GET, true) => read::get(call).await,
-        (Method::GET, false) if is_watch(call.request) => watch::open(call),
+        (Method::GET, false) if call.request.query.flag("watch") => watch::open(call),
         (Method::GET, false) => read::list(call).await,
         (Method::POST, _) => create::create(call).await,
         (Method::PUT, _) => update::replace(call, None).await,

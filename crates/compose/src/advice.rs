@@ -130,14 +130,11 @@ fn names<'a>(spec: &'a Value, pod: &str, list: &str) -> BTreeSet<&'a str> {
 /// The layer above `layer` that has a field of the pod.
 fn remover(effective: &Effective, layer: &Arc<Layer>, pod: &str) -> String {
     if effective.own().pointer(pod).is_some() {
-        return "the service".to_owned();
+        return Origin::Service.to_string();
     }
     let above = effective.layers.iter().rev().take_while(|other| !Arc::ptr_eq(other, layer));
     let found = above.into_iter().find(|other| other.spec().pointer(pod).is_some());
-    found.map_or_else(
-        || "a higher layer".to_owned(),
-        |other| format!("LLMInferenceServiceConfig {}/{}", other.namespace(), other.name()),
-    )
+    found.map_or_else(|| "a higher layer".to_owned(), |other| other.origin().to_string())
 }
 
 /// Warns about lists that a layer replaces as a whole. Users expect that such a list keeps the elements of lower layers, like

@@ -86,6 +86,7 @@ impl Composer {
         let (presets, has_picker_config) = preset_layers(inputs, namespace, &decision, engine, &pinned)?;
         // The platform's picker configuration has no scorer for adapters, because most services have none.
         let scores_adapters = has_picker_config && lora::has_adapters(&decision);
+        // The name of a base config wins over the service's own, which may be the default that admission has set.
         let model_name = decision.pointer("/model/name").cloned();
         if let (Some(model_name), Some(model)) =
             (model_name, own.get_mut("model").and_then(Value::as_object_mut))
@@ -140,6 +141,7 @@ impl Composer {
         if let Some(runtime) = &runtime {
             runtime.check(&spec, &own, &layers, &inputs.platform.images)?;
         }
+        // Only for its errors. Who needs the adapters asks for them.
         lora::adapters(&spec)?;
         Ok(Effective {
             spec,
@@ -160,6 +162,7 @@ impl Composer {
         if let Some(stack) = self.stacks.lock().get(&key) {
             return Ok(stack.clone());
         }
+        // Without the lock, because merging takes long. If two threads merge the same layers, the results are equal.
         let merged = merge_layers(layers.iter().map(|layer| layer.spec()))?.unwrap_or_default();
         let stack = Arc::new(Stack { layers: layers.to_vec(), merged });
         let mut stacks = self.stacks.lock();

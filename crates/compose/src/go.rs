@@ -25,6 +25,7 @@ pub fn misfit(object: &Value) -> Option<TypeMismatch> {
         debug_assert_eq!(find(schema::TYPES.service, object, &mut String::new()), None, "it fits");
         return None;
     }
+    // `find` knows the place and the expected type, and the decoder has Go's words.
     let mut field = String::new();
     let (found, expected) = find(schema::TYPES.service, object, &mut field)?;
     let message = codec::normalise(schema::TYPES.service, object.clone()).err()?;

@@ -66,6 +66,7 @@ pub(crate) fn size_shared_memory(
         if declares(own) {
             continue;
         }
+        // The highest layer that declares the size decides. If it is no preset, the size is the user's.
         let mut below = applied.iter().zip(layers).rev();
         let Some((config, layer)) = below.find(|(_, layer)| declares(layer.spec())) else { continue };
         if !matches!(config.source, ConfigSource::Preset) {

@@ -46,10 +46,8 @@ impl Layer {
     /// [`ComposeError::Layer`] for values that do not fit their types.
     pub fn new(config: &LLMInferenceServiceConfig) -> Result<Self, ComposeError> {
         let key = Key::of(config);
-        let broken = |message: String| ComposeError::Layer {
-            layer: format!("LLMInferenceServiceConfig {}/{}", key.namespace, key.name),
-            message,
-        };
+        let broken =
+            |message: String| ComposeError::Layer { layer: Origin::Config(key.clone()).to_string(), message };
         let spec = serde_json::to_value(&config.spec).map_err(|e| broken(e.to_string()))?;
         let layer = Self::from_spec(key.clone(), spec).map_err(broken)?;
         Ok(Self { internal: internal_annotations(config), ..layer })

@@ -18,12 +18,13 @@ use crate::{
 /// Stores the response to our own status write. The response contains everything that others have changed by then. The watch
 /// will not report those changes as new, because the cache already has this version, so they are announced here. A change of
 /// only the status concerns only the services that depend on a part of it.
-pub(crate) fn reported<K: WatchedKind>(context: &Context, answer: &K, sent: DeletionMark) {
+pub(crate) fn store_status_response<K: WatchedKind>(context: &Context, answer: &K, sent: DeletionMark) {
     let cache = K::cache(&context.caches);
     let known = cache.metadata(&Key::of(answer));
     let Some(change) = cache.set_response(answer, sent) else { return };
     let is_same = known.is_some_and(|mut known| {
         let new = answer.metadata();
+        // Every write changes these two.
         known.resource_version.clone_from(&new.resource_version);
         known.managed_fields.clone_from(&new.managed_fields);
         // A change of the spec changes the generation.
@@ -37,6 +38,7 @@ pub(crate) fn reported<K: WatchedKind>(context: &Context, answer: &K, sent: Dele
     let [before, now] = &change.summaries;
     enqueue_used(context, key.namespace.as_deref(), before.as_deref(), now.as_deref());
     let mut dependents = context.index.record(aliases(&key, &change));
+    // Its own reconcile has just computed this status.
     dependents.retain(|service| *service != key);
     context.enqueue_dependents(dependents);
 }

@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// How often a write is tried in a row when others write the same object. After that, the next reconcile makes a new plan.
-const ATTEMPTS: usize = 4;
+const MAX_ATTEMPTS: usize = 4;
 
 /// The result of applying a plan.
 pub(crate) struct Outcome {
@@ -82,8 +82,8 @@ pub(crate) async fn all(
     let mut writer = Writer { context, subject, seen, failure };
     let mut written = Children::default();
 
-    let foundation = Box::pin(writer.wave(planned.take(Wave::Foundation), None)).await;
-    writer.keep(foundation, &mut written);
+    let foundation = Box::pin(writer.write_wave(planned.take(Wave::Foundation), None)).await;
+    writer.record(foundation, &mut written);
     if writer.failure.is_none() {
         writer.failure = issue(subject, certificates, &written.services, &mut planned.secrets).err();
     }
@@ -91,24 +91,24 @@ pub(crate) async fn all(
     let (rights, secrets) = (planned.take(Wave::Binding), planned.take(Wave::Certificate));
     let workloads = planned.take(Wave::Workload);
     let binding = async {
-        let written = Box::pin(writer.wave(rights, None)).await;
+        let written = Box::pin(writer.write_wave(rights, None)).await;
         report_bindings.send_replace(Some(written.failure.is_none()));
         written
     };
     let running = async {
-        let secrets = Box::pin(writer.wave(secrets, None)).await;
+        let secrets = Box::pin(writer.write_wave(secrets, None)).await;
         let gate = Gate { is_closed: secrets.failure.is_some(), bound: &bound, bindings };
-        let workloads = Box::pin(writer.wave(workloads, Some(&gate))).await;
+        let workloads = Box::pin(writer.write_wave(workloads, Some(&gate))).await;
         (secrets, workloads)
     };
     let (bindings, (secrets, workloads)) = tokio::join!(binding, running);
     // If several of these fail, the first in this order is reported.
     for part in [secrets, bindings, workloads] {
-        writer.keep(part, &mut written);
+        writer.record(part, &mut written);
     }
     for wave in [Wave::Scaling, Wave::Pool, Wave::Route] {
-        let part = Box::pin(writer.wave(planned.take(wave), None)).await;
-        writer.keep(part, &mut written);
+        let part = Box::pin(writer.write_wave(planned.take(wave), None)).await;
+        writer.record(part, &mut written);
     }
     Outcome { children: written, failure: writer.failure }
 }
@@ -222,14 +222,14 @@ impl ApplyRefusal {
 
 impl Writer<'_> {
     /// Writes the children of one wave, each kind beside the others. Those that run pods wait for the gate.
-    async fn wave(
+    async fn write_wave(
         &self,
         planned: Children<Planned>,
         gate: Option<&Gate<'_>>,
     ) -> WriteOutcome<Children<Applied>> {
         macro_rules! each {
             ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {{
-                $(let $field = self.kind(planned.$field, gate);)*
+                $(let $field = self.write_kind(planned.$field, gate);)*
                 let ($($field,)*) = tokio::join!($($field,)*);
                 let mut failure = None;
                 $(failure = failure.or($field.failure);)*
@@ -242,7 +242,7 @@ impl Writer<'_> {
 
     /// Writes the children of one kind in order, and stops at the first failure: if the model server's Deployment cannot be
     /// written, the picker's is not written either.
-    async fn kind<K: Child + WatchedKind + Serialize>(
+    async fn write_kind<K: Child + WatchedKind + Serialize>(
         &self,
         planned: Vec<K>,
         gate: Option<&Gate<'_>>,
@@ -262,7 +262,7 @@ impl Writer<'_> {
                 continue;
             }
             let component = labels::value(child.metadata(), COMPONENT).map(ToOwned::to_owned);
-            match Box::pin(self.one(&reference, child)).await {
+            match Box::pin(self.write_child(&reference, child)).await {
                 Ok(child) => written.children.push(child),
                 Err(ApplyRefusal { message, transient }) => {
                     let problem = Problem::of_child(&reference, component.as_deref(), message);
@@ -273,13 +273,13 @@ impl Writer<'_> {
         written
     }
 
-    fn keep(&mut self, part: WriteOutcome<Children<Applied>>, written: &mut Children<Applied>) {
+    fn record(&mut self, part: WriteOutcome<Children<Applied>>, written: &mut Children<Applied>) {
         self.failure = self.failure.take().or(part.failure);
         written.append(part.children);
     }
 
     /// Writes one child as planned. Returns it as the API server stores it.
-    async fn one<K: Child + WatchedKind + Serialize>(
+    async fn write_child<K: Child + WatchedKind + Serialize>(
         &self,
         reference: &ObjectRef,
         mut desired: K,
@@ -288,6 +288,7 @@ impl Writer<'_> {
         let within = (!namespace.is_empty()).then_some(namespace.as_deref());
         let api = K::api(&self.context.client, within);
         let cache = K::cache(&self.context.caches);
+        // Before any request: a deletion that the watch reports from now on may be newer than the response.
         let sent = cache.sending();
         // The object on which the plan is based, not the newest one: the plan could revert a change that came later.
         let Some(live) = K::observed(self.seen).get(namespace.as_deref(), name.as_deref()) else {
@@ -306,7 +307,8 @@ impl Writer<'_> {
             };
         };
         let mut live = live.clone();
-        for _ in 0..ATTEMPTS {
+        let mut asked = None;
+        for _ in 0..MAX_ATTEMPTS {
             if live.metadata().deletion_timestamp.is_some() {
                 let message = format!(
                     "{reference} is being deleted; the controller creates it again after the deletion"
@@ -314,7 +316,7 @@ impl Writer<'_> {
                 return Err(ApplyRefusal::transient(message));
             }
             if !desired.differs(&live)
-                || self.context.settled.holds(&self.subject.key, reference, &desired, &live)
+                || self.context.apply_cache.holds(&self.subject.key, reference, &desired, &live)
             {
                 return Ok(live);
             }
@@ -327,18 +329,21 @@ impl Writer<'_> {
                     }
                 }
             }
-            let asked = apply_cache::fingerprint(&desired);
+            // Of the plan, not of a later attempt: that one has values of a live object, so no later plan would equal it.
+            let asked = *asked.get_or_insert_with(|| apply_cache::fingerprint(&desired));
             desired.carry_over(&live);
             match api.replace(&reference.key.name, &PostParams::default(), &desired).await {
                 Ok(updated) => return Ok(self.updated(reference, asked, &desired, &live, updated, sent)),
                 Err(error) if has_code(&error, 409) => {
                     let present = self.read(&api, reference, &error).await?;
+                    // If only the status differs, the plan still holds, and only the resourceVersion was old.
                     if apply_cache::fingerprint(&present) != apply_cache::fingerprint(&live) {
                         return Err(self.outdated(reference, &present, sent, "has changed in the meantime"));
                     }
                     live = present;
                 }
                 Err(error) if has_code(&error, 404) => {
+                    // Not created here: the plan was made for an object that existed, and a new one may get other values.
                     cache.remove(live.metadata());
                     let message =
                         format!("{reference} was deleted in the meantime; the controller creates it again");
@@ -375,8 +380,7 @@ impl Writer<'_> {
             Ok(created) => Ok(self.created(reference, desired, created, sent)),
             Err(error) => {
                 // The deleted object still exists for a moment. The watch reports when it is gone.
-                let transient = has_code(&error, 409);
-                Err(ApplyRefusal { transient, ..refused("create", reference, &error) })
+                Err(ApplyRefusal { transient: has_code(&error, 409), ..refused("create", reference, &error) })
             }
         }
     }
@@ -421,6 +425,7 @@ impl Writer<'_> {
         let found = found.ok_or_else(|| ApplyRefusal::transient(text_of(cause)))?;
         let mut owners = found.metadata().owner_references.iter().flatten();
         let ours = owners.any(|owner| owner.controller == Some(true) && *owner.uid == *self.subject.uid);
+        // Kubernetes allows no owner reference from a cluster-scoped object to a namespaced one, so those have none.
         if !reference.key.namespace.is_empty() && !ours {
             let message = format!(
                 "failed to update {reference}: it is not controlled by v1alpha2.LLMInferenceService {}",
@@ -440,7 +445,7 @@ impl Writer<'_> {
     ) -> K {
         if desired.differs(&created) {
             let asked = apply_cache::fingerprint(desired);
-            self.context.settled.note(&self.subject.key, reference, asked, &created);
+            self.context.apply_cache.note(&self.subject.key, reference, asked, &created);
         }
         self.written(reference, created, sent, event::CREATED)
     }
@@ -457,7 +462,7 @@ impl Writer<'_> {
         sent: DeletionMark,
     ) -> K {
         if desired.differs(&updated) {
-            self.context.settled.note(&self.subject.key, reference, asked, &updated);
+            self.context.apply_cache.note(&self.subject.key, reference, asked, &updated);
             if updated.metadata().resource_version == live.metadata().resource_version {
                 // Another webhook has reverted the change: nothing was written, and there is no event.
                 return updated;

@@ -4,16 +4,15 @@
 //! and trigger another reconcile. So the response to a write counts as its outcome until the plan or the stored object
 //! changes.
 
-use std::{
-    collections::{HashMap, hash_map::DefaultHasher},
-    hash::{Hash, Hasher},
-};
+use std::collections::HashMap;
 
 use longboat_key::Key;
 use longboat_plan::ObjectRef;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
+
+use crate::hash;
 
 /// The requested and the stored object of each such child of each service, as hashes.
 #[derive(Debug, Default)]
@@ -51,17 +50,15 @@ impl ApplyCache {
 
 /// A hash of what is requested of an object, without its status and the metadata that every write changes.
 pub(crate) fn fingerprint<K: Serialize>(object: &K) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    if let Ok(mut object) = serde_json::to_value(object) {
-        if let Some(fields) = object.as_object_mut() {
-            fields.remove("status");
-            if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
-                metadata.retain(|field, _| {
-                    !matches!(field.as_str(), "resourceVersion" | "managedFields" | "generation")
-                });
-            }
+    // Kubernetes' types can always be serialized.
+    let mut object = serde_json::to_value(object).unwrap_or_default();
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+        if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.retain(|field, _| {
+                !matches!(field.as_str(), "resourceVersion" | "managedFields" | "generation")
+            });
         }
-        object.to_string().hash(&mut hasher);
     }
-    hasher.finish()
+    hash::of(&object).unwrap_or_default()
 }

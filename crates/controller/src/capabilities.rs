@@ -31,7 +31,7 @@ use crate::{
 /// The time between two discoveries of the served APIs, for a controller that may not watch CRDs.
 const DISCOVERY_INTERVAL: Duration = Duration::from_secs(15);
 /// The time between two discoveries until the first one has succeeded.
-const RETRY: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A kind that clusters may lack, and how the controller handles it.
 #[derive(Clone, Copy)]
@@ -70,63 +70,77 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
         watches: HashMap::new(),
         tasks: JoinSet::new(),
     };
-    if !follower.context.args.namespaces.is_empty() {
-        cancel.run_until_cancelled(discover(&mut follower)).await;
-        return follower.tasks.shutdown().await;
-    }
+    let confined = !follower.context.args.namespaces.is_empty();
+    let following =
+        async { if confined { discover(&mut follower).await } else { follow_crds(&mut follower).await } };
+    cancel.run_until_cancelled(following).await;
+    follower.tasks.shutdown().await;
+}
+
+/// Follows the CRDs until a watch of a kind breaks.
+async fn follow_crds(follower: &mut Follower) {
     // Metadata only, because a CRD's schema may have a megabyte.
     let crds = Selection::of::<CustomResourceDefinition>().metadata_only();
     let mut events = longboat_watch::events(&follower.context.client, &crds);
     let kinds = optional_kinds();
     let mut listed = Vec::new();
-    while let Some(Some(event)) = cancel.run_until_cancelled(events.next()).await {
+    // Kinds of which it is unknown whether this version of the API server serves them.
+    let mut undiscovered: Vec<OptionalKind> = Vec::new();
+    loop {
+        let event = tokio::select! {
+            event = events.next() => event,
+            () = follower.broken_watch() => return,
+            // A watch that is resumed lists nothing, so the next list may be days away.
+            () = tokio::time::sleep(RETRY_INTERVAL), if !undiscovered.is_empty() => {
+                undiscovered = follower.discover_each(undiscovered).await;
+                continue;
+            }
+        };
         match event {
-            Ok(Event::Init) => listed.clear(),
-            Ok(Event::InitApply(crd)) => {
+            None => return,
+            Some(Ok(Event::Init)) => listed.clear(),
+            Some(Ok(Event::InitApply(crd))) => {
                 listed.extend(of_crd(&kinds, &crd).map(|optional| optional.kind));
             }
-            Ok(Event::InitDone) => {
-                for &optional in &kinds {
-                    match optional.served {
-                        // Such a kind changes only with the version of the API server, whose restart ends all watches. So
-                        // discovery is repeated each time the CRDs are listed again.
-                        Availability::ByVersion(_) => {
-                            if let Some(served) = is_served(&follower.context, optional).await {
-                                follower.set(optional, served);
-                            }
-                        }
-                        _ => follower.set(optional, listed.contains(&optional.kind)),
-                    }
+            Some(Ok(Event::InitDone)) => {
+                let (by_version, by_crd): (Vec<_>, Vec<_>) = kinds
+                    .iter()
+                    .copied()
+                    .partition(|optional| matches!(optional.served, Availability::ByVersion(_)));
+                for optional in by_crd {
+                    follower.set_served(optional, listed.contains(&optional.kind));
                 }
+                // Such a kind changes only with the version of the API server, which lists its CRDs anew after its restart: the
+                // watch continues at a revision that is older than its cache.
+                undiscovered = follower.discover_each(by_version).await;
                 follower.startup = None;
             }
-            Ok(Event::Apply(crd)) => {
+            Some(Ok(Event::Apply(crd))) => {
                 if let Some(optional) = of_crd(&kinds, &crd) {
-                    follower.set(optional, true);
+                    follower.set_served(optional, true);
                 }
             }
-            Ok(Event::Delete(crd)) => {
+            Some(Ok(Event::Delete(crd))) => {
                 if let Some(optional) = of_crd(&kinds, &crd) {
-                    follower.set(optional, false);
+                    follower.set_served(optional, false);
                 }
             }
-            Err(error) => {
+            Some(Err(error)) => {
                 tracing::debug!(error = %text_of_watch(&error), "The watch of CRDs is interrupted.");
                 if follower.startup.is_some() && watch_has_code(&error, 403) {
                     // Without the right to list CRDs, the controller watches every kind, and the response shows whether the
                     // kind is served.
                     for &optional in &kinds {
-                        follower.set(optional, true);
+                        follower.set_served(optional, true);
                     }
                     follower.startup = None;
                 }
             }
         }
     }
-    follower.tasks.shutdown().await;
 }
 
-/// Like [`follow`], for a controller that watches only some namespaces and may not list CRDs. Discovery is open to every
+/// Like [`follow_crds`], for a controller that watches only some namespaces and may not list CRDs. Discovery is open to every
 /// user.
 async fn discover(follower: &mut Follower) {
     loop {
@@ -140,14 +154,17 @@ async fn discover(follower: &mut Follower) {
             let kinds = served.get(&api).and_then(Option::as_ref);
             // If discovery failed, nothing changes.
             if let Some(kinds) = kinds {
-                follower.set(optional, kinds.contains(&kind));
+                follower.set_served(optional, kinds.contains(&kind));
             }
         }
         if served.values().all(Option::is_some) {
             follower.startup = None;
         }
-        let wait = if follower.startup.is_some() { RETRY } else { DISCOVERY_INTERVAL };
-        tokio::time::sleep(wait).await;
+        let wait = if follower.startup.is_some() { RETRY_INTERVAL } else { DISCOVERY_INTERVAL };
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = follower.broken_watch() => return,
+        }
     }
 }
 
@@ -208,7 +225,7 @@ impl OptionalKind {
     }
 
     /// Records whether the kind is served.
-    fn note(self, context: &Context, served: bool) {
+    fn set_capability(self, context: &Context, served: bool) {
         context.update_capabilities(|all| {
             if let Some(capability) = self.capability {
                 *capability(all) = served;
@@ -220,14 +237,38 @@ impl OptionalKind {
 // === impl Follower ===
 
 impl Follower {
+    /// Asks the API server about each kind, and starts or stops to watch it. Returns the kinds about which it did not answer.
+    async fn discover_each(&mut self, kinds: Vec<OptionalKind>) -> Vec<OptionalKind> {
+        let mut unknown = Vec::new();
+        for optional in kinds {
+            match is_served(&self.context, optional).await {
+                Some(served) => self.set_served(optional, served),
+                None => unknown.push(optional),
+            }
+        }
+        unknown
+    }
+
+    /// Waits until a watch panics. The controller must not go on without it: it would never see a service change again.
+    async fn broken_watch(&mut self) {
+        loop {
+            match self.tasks.join_next().await {
+                Some(Err(error)) if error.is_panic() => return,
+                // Its kind is no longer served.
+                Some(_) => {}
+                None => std::future::pending().await,
+            }
+        }
+    }
+
     /// Starts to watch a kind if it is served. Otherwise stops, and empties its cache.
-    fn set(&mut self, optional: OptionalKind, served: bool) {
+    fn set_served(&mut self, optional: OptionalKind, served: bool) {
         if served && !self.watches.contains_key(&optional.kind) {
             (optional.start)(self, optional);
         } else if !served && let Some(cancel) = self.watches.remove(&optional.kind) {
             cancel.cancel();
             (optional.empty)(&self.context);
-            optional.note(&self.context, false);
+            optional.set_capability(&self.context, false);
         }
     }
 
@@ -241,7 +282,7 @@ impl Follower {
                 let context = context.clone();
                 move |how| {
                     if how == FirstList::Complete {
-                        optional.note(&context, true);
+                        optional.set_capability(&context, true);
                     }
                     drop(pending.lock().take());
                 }
@@ -261,7 +302,7 @@ pub(crate) async fn list_all(context: &Context) -> Result<Vec<String>, (String, 
     let others = optional_kinds().into_iter();
     for optional in others.filter(|one| !matches!(one.kind, Kind::InferenceService | Kind::Config)) {
         match (optional.list)(context, None).await {
-            Ok(()) => optional.note(context, true),
+            Ok(()) => optional.set_capability(context, true),
             Err(error) if reader::is_missing(&error) => {}
             Err(error) if has_code(&error, 403) => hidden.extend(list_in_part(context, optional).await),
             Err(error) => return Err(((optional.plural)(), error)),
@@ -277,7 +318,7 @@ async fn list_in_part(context: &Context, optional: OptionalKind) -> Option<Strin
     if is_served(context, optional).await == Some(false) {
         return None;
     }
-    optional.note(context, true);
+    optional.set_capability(context, true);
     let namespaces = context.args.namespaces.iter().chain([&context.args.system_namespace]);
     let mut refused = Vec::new();
     for namespace in namespaces.collect::<BTreeSet<_>>() {
@@ -299,10 +340,76 @@ async fn list_in_part(context: &Context, optional: OptionalKind) -> Option<Strin
 pub(crate) async fn version(context: &Context) {
     match context.client.apiserver_version().await {
         Ok(info) => {
+            // Some distributions append a plus sign to the minor version: `31+`.
             let number = |text: &str| text.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().ok();
             let version = number(&info.major).zip(number(&info.minor));
             context.update_capabilities(|all| all.kubernetes = version);
         }
         Err(error) => tracing::debug!(error = %text_of(&error), "Cannot read the version of the API server."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use http::{Request, Response};
+    use kube::{Client, client::Body};
+    use longboat_plan::types::ResourceClaimTemplate;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{args::Args, events, metrics::Metrics};
+
+    fn follower(client: Client) -> Follower {
+        let context = Arc::new(Context::new(client, Args::default(), events::channel().0, Metrics::new()));
+        let cancel = CancellationToken::new();
+        Follower { context, startup: None, cancel, watches: HashMap::new(), tasks: JoinSet::new() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_panics_ends_the_others_and_one_that_was_stopped_does_not() {
+        let silent = tower::service_fn(|_: Request<Body>| async {
+            std::future::pending::<()>().await;
+            Ok::<_, std::io::Error>(Response::new(Body::empty()))
+        });
+        let mut follower = follower(Client::new(silent, "ns"));
+        follower.tasks.spawn(async {});
+        let following = tokio::time::timeout(DISCOVERY_INTERVAL, follow_crds(&mut follower)).await;
+        assert!(following.is_err(), "it waits for CRDs");
+        follower.tasks.spawn(async { panic!("a bug") });
+        follow_crds(&mut follower).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_discovery_that_fails_once_is_repeated() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = asked.clone();
+        let server = tower::service_fn(move |request: Request<Body>| {
+            let asked = counted.clone();
+            async move {
+                let (code, answer) = match request.uri().path() {
+                    "/apis/resource.k8s.io/v1" if asked.fetch_add(1, Ordering::Relaxed) == 0 => {
+                        (503, json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 503}))
+                    }
+                    "/apis/resource.k8s.io/v1" => {
+                        let kind = json!({"name": "resourceclaimtemplates", "singularName": "", "namespaced": true,
+                            "kind": "ResourceClaimTemplate", "verbs": ["list"]});
+                        (200, json!({"groupVersion": "resource.k8s.io/v1", "resources": [kind]}))
+                    }
+                    _ if request.uri().query().is_some_and(|query| query.contains("watch=")) => {
+                        std::future::pending().await
+                    }
+                    _ => (200, json!({"metadata": {"resourceVersion": "1"}, "items": []})),
+                };
+                let answer =
+                    Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
+                Ok::<_, std::io::Error>(answer.unwrap())
+            }
+        });
+        let mut follower = follower(Client::new(server, "ns"));
+        let _ = tokio::time::timeout(10 * RETRY_INTERVAL, follow_crds(&mut follower)).await;
+        assert_eq!(asked.load(Ordering::Relaxed), 2, "it is asked until it answers");
+        assert!(follower.watches.contains_key(&<ResourceClaimTemplate as WatchedKind>::KIND));
     }
 }

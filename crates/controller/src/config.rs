@@ -24,6 +24,7 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), Reconc
         return Ok(());
     };
     let deleting = config.metadata.deletion_timestamp.is_some();
+    // Used or not: a service may begin to use it at any time.
     if !finalizer::has(config.as_ref(), names::CONFIG_FINALIZER) {
         if deleting {
             return Ok(());

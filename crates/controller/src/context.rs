@@ -42,9 +42,9 @@ pub(crate) struct Context {
     pub(crate) events: EventSink,
     pub(crate) metrics: Metrics,
     pub(crate) composer: Composer,
-    pub(crate) judge: MergedSpecValidator,
+    pub(crate) validator: MergedSpecValidator,
     /// Children that other parties' webhooks change.
-    pub(crate) settled: ApplyCache,
+    pub(crate) apply_cache: ApplyCache,
     /// The proof requests.
     pub(crate) proofs: Proofs,
     /// The progress of running downloads.
@@ -89,8 +89,8 @@ impl Context {
             events,
             metrics,
             composer: Composer::default(),
-            judge: MergedSpecValidator::default(),
-            settled: ApplyCache::default(),
+            validator: MergedSpecValidator::default(),
+            apply_cache: ApplyCache::default(),
             proofs: Proofs::default(),
             downloads: PodReports::default(),
             adapters: PodReports::default(),
@@ -138,6 +138,7 @@ impl Context {
         let before = *capabilities;
         change(&mut capabilities);
         let changed = *capabilities != before;
+        // Every reconcile takes this lock, and enqueuing thousands of services takes a while.
         drop(capabilities);
         if changed {
             self.enqueue_all();
@@ -173,6 +174,7 @@ impl Context {
         let same = |known: &CompositionInputs| {
             known.own == now.own
                 && known.layers.len() == now.layers.len()
+                // A layer is parsed once for each version of its object, so equal pointers are equal layers.
                 && known.layers.iter().zip(&now.layers).all(|(a, b)| Arc::ptr_eq(a, b))
         };
         if composed.get(service).is_some_and(same) {

@@ -23,7 +23,7 @@ use tokio::{
 };
 
 use longboat_key::{Key, Uid};
-use longboat_watch::{has_code, text_of};
+use longboat_watch::{has_code, is_temporary, text_of};
 
 use crate::ending::TerminatingNamespaces;
 
@@ -33,7 +33,7 @@ const MAX_QUEUED_EVENTS: usize = 16 * 1024;
 /// The longest time that an event waits for running reconciles. If reconciles never stop, one event per second is written.
 const MAX_EVENT_DELAY: Duration = Duration::from_secs(1);
 /// The attempts to write an event while the API server is unreachable or overloaded, for about half a minute.
-const ATTEMPTS: u32 = 32;
+const MAX_ATTEMPTS: u32 = 32;
 /// The pause after the first attempt, and the longest pause between later ones.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
 /// The time limit for the last events when the process ends.
@@ -149,6 +149,7 @@ pub(crate) async fn write_all(client: Client, mut notes: EventQueue) {
             continue;
         }
         if counts.len() >= MAX_CACHED_EVENTS {
+            // A forgotten event is found again by its name, under which the API server creates no second one.
             counts.clear();
         }
         write(&client, &note, &mut counts).await;
@@ -165,7 +166,7 @@ async fn write(client: &Client, note: &EventRequest, counts: &mut HashMap<String
     let api: Api<Event> = Api::namespaced(client.clone(), &note.subject.key.namespace);
     let count = counts.get(&place).map(|count| count + 1);
     let mut pause = PAUSES[0];
-    for attempt in 1..=ATTEMPTS {
+    for attempt in 1..=MAX_ATTEMPTS {
         let error = match try_write(&api, note, &name, count, attempt > 1).await {
             Ok(count) => {
                 counts.insert(place, count);
@@ -173,7 +174,7 @@ async fn write(client: &Client, note: &EventRequest, counts: &mut HashMap<String
             }
             Err(error) => error,
         };
-        if !may_pass(&error) || attempt == ATTEMPTS {
+        if !is_temporary(&error) || attempt == MAX_ATTEMPTS {
             tracing::debug!(event = %name, error = %text_of(&error), "Cannot write an event.");
             break;
         }
@@ -209,15 +210,6 @@ async fn try_write(
             count_on(api, name, known.unwrap_or(1) + 1).await
         }
         Err(error) => Err(error),
-    }
-}
-
-/// Whether the error may be temporary: no response, or a response that asks to retry.
-fn may_pass(error: &kube::Error) -> bool {
-    match error {
-        kube::Error::Api(status) => status.code == 429 || status.code >= 500,
-        kube::Error::BuildRequest(_) => false,
-        _ => true,
     }
 }
 

@@ -59,6 +59,7 @@ async fn write<K: WatchedKind>(
             }
             Ok(())
         }
+        // It is gone, and the watch says so.
         Err(error) if has_code(&error, 404) => Ok(()),
         Err(error) => Err(ReconcileError::request(format!("update the finalizers of {key}"), error)),
     }

@@ -12,6 +12,7 @@ use k8s_openapi::{
 use kube::{Api, Client};
 use longboat_api::names;
 use longboat_key::Namespace;
+use tokio_util::sync::CancellationToken;
 
 use crate::args::{Args, PRESET_PREFIX};
 
@@ -21,12 +22,26 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Returns the image of the pod in which this process runs, or `None` outside of a cluster. Waits for the API server: with another image,
 /// all pickers would restart.
-pub(crate) async fn image_of_this_pod(client: &Client, namespace: Namespace<&str>) -> Option<String> {
+pub(crate) async fn image_of_this_pod(
+    client: &Client,
+    namespace: Namespace<&str>,
+    shutdown: &CancellationToken,
+) -> Option<String> {
     std::env::var_os("KUBERNETES_SERVICE_HOST")?;
     let name = std::env::var("HOSTNAME").ok()?;
+    image_of(client, namespace, &name, shutdown).await
+}
+
+/// Returns the image of the controller in a pod, or `None` if `shutdown` comes first.
+async fn image_of(
+    client: &Client,
+    namespace: Namespace<&str>,
+    name: &str,
+    shutdown: &CancellationToken,
+) -> Option<String> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
     loop {
-        match pods.get_opt(&name).await {
+        match shutdown.run_until_cancelled(pods.get_opt(name)).await? {
             Ok(pod) => {
                 let pod = pod?;
                 return container(&pod.metadata, pod.spec.as_ref())?.image.clone();
@@ -45,7 +60,7 @@ pub(crate) async fn image_of_this_pod(client: &Client, namespace: Namespace<&str
                     error = longboat_tls::chain(&error),
                     "Cannot read the image of the own pod yet."
                 );
-                tokio::time::sleep(RETRY_INTERVAL).await;
+                shutdown.run_until_cancelled(tokio::time::sleep(RETRY_INTERVAL)).await?;
             }
         }
     }
@@ -72,4 +87,27 @@ fn container<'a>(metadata: &ObjectMeta, pod: Option<&'a PodSpec>) -> Option<&'a 
     let containers = &pod?.containers;
     let name = metadata.annotations.as_ref().and_then(|all| all.get(DEFAULT_CONTAINER));
     containers.iter().find(|container| Some(&container.name) == name).or_else(|| containers.first())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response};
+    use kube::client::Body;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shutdown_ends_the_wait_for_an_api_server_that_fails() {
+        let failing = tower::service_fn(|_: Request<Body>| async {
+            Err::<Response<Body>, _>(std::io::Error::from(std::io::ErrorKind::ConnectionRefused))
+        });
+        let (client, shutdown) = (Client::new(failing, "ns"), CancellationToken::new());
+        let stop = async {
+            tokio::time::sleep(3 * RETRY_INTERVAL).await;
+            shutdown.cancel();
+        };
+        let read = async { tokio::join!(image_of(&client, Namespace("ns"), "pod", &shutdown), stop).0 };
+        let image = tokio::time::timeout(10 * RETRY_INTERVAL, read).await;
+        assert_eq!(image, Ok(None), "it goes on waiting");
+    }
 }

@@ -32,6 +32,7 @@ impl MergedSpecValidator {
         {
             return rejection.clone();
         }
+        // Without the lock, so that other services are validated meanwhile.
         let rejection = self.specs.rejection(spec);
         self.known.lock().insert(service.clone(), (hash, rejection.clone()));
         rejection

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use crate::{args::Migration, context::Context};
 
 /// Objects per page of a list. Only their metadata is read.
-const PAGE: u32 = 500;
+const PAGE_SIZE: u32 = 500;
 /// Wait after the first failure. Each further failure makes it half as long again.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
 /// Failures after which the wait stops growing.
@@ -182,7 +182,7 @@ async fn read(client: &Client, name: &str) -> Result<Definition, kube::Error> {
 async fn rewrite_all(client: &Client, kind: &ApiResource) -> Result<usize, Failure> {
     let all: Api<DynamicObject> = Api::all_with(client.clone(), kind);
     let (mut count, mut broken, mut shown) = (0, 0, Vec::new());
-    let mut page = ListParams::default().limit(PAGE);
+    let mut page = ListParams::default().limit(PAGE_SIZE);
     loop {
         let list =
             all.list_metadata(&page).await.map_err(|error| Failure::request("list", &kind.plural, error))?;
@@ -207,6 +207,8 @@ async fn rewrite_all(client: &Client, kind: &ApiResource) -> Result<usize, Failu
             }
         }
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            // A token that has expired (410) fails this attempt. The next one costs no write for objects that are rewritten
+            // already.
             Some(token) => page.continue_token = Some(token),
             None if broken > 0 => return Err(Failure::Objects { count: broken, shown: shown.join("; ") }),
             None => return Ok(count),

@@ -36,6 +36,7 @@ pub(crate) fn watched(client: Client, metrics: Metrics, host: Arc<str>, fence: O
             if let Some(fence) = fence.filter(|_| asked.is_write()) {
                 fence.check().map_err(|closed| kube::Error::Service(closed.into()))?;
             }
+            // kube sends `watch=true`. The capital letter keeps `allowWatchBookmarks=` apart.
             let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
             let span = spans::write(&asked);
             // A watch has its own time limits, and may be silent for long.
@@ -46,7 +47,7 @@ pub(crate) fn watched(client: Client, metrics: Metrics, host: Arc<str>, fence: O
             };
             let code = answer.as_ref().ok().map(|answer| answer.status().as_u16());
             spans::answered(&span, code);
-            metrics.asked(&asked, &host, code);
+            metrics.count_request(&asked, &host, code);
             answer
         }
     });
@@ -67,6 +68,7 @@ async fn in_time(
             return Ok(Response::from_parts(head, Body::from(body)));
         };
         let object = longboat_watch::without_managed_fields(object).into_owned();
+        // The body is shorter now.
         head.headers.remove(CONTENT_LENGTH);
         Ok(Response::from_parts(head, Body::from(object.into_bytes())))
     };

@@ -19,6 +19,7 @@ pub(crate) async fn poll<T: Clone + PartialEq, F: Future<Output = HashMap<Key, T
     collect: fn(Arc<Context>) -> F,
 ) {
     let mut ticks = interval(POLL_INTERVAL);
+    // After a slow round, the pods must not be asked several times in a row.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;

@@ -166,7 +166,8 @@ impl Process {
         };
         let mut args = self.args;
         if args.image.is_none() {
-            args.image = installed::image_of_this_pod(&everybody, args.system_namespace.as_deref()).await;
+            let namespace = args.system_namespace.as_deref();
+            args.image = installed::image_of_this_pod(&everybody, namespace, &shutdown).await;
         }
         let context = Arc::new(Context::new(reconciler, args, sink, metrics.clone()));
         let readiness = Readiness::default();
@@ -196,6 +197,7 @@ impl Process {
                 result = ended;
             }
         }
+        // Only now, so that probes and metrics tell how the shutdown goes on.
         end.cancel();
         for server in [probes, monitoring].into_iter().flatten() {
             let _ = server.await;

@@ -7,7 +7,7 @@ use kube::{Api, api::ListParams};
 use serde::de::DeserializeOwned;
 
 /// Objects per page of a list.
-const PAGE: u32 = 500;
+const PAGE_SIZE: u32 = 500;
 
 /// The response of API servers to requests for an API that they do not serve. The text is not JSON.
 const NO_SUCH_API: &str = "404 page not found";
@@ -20,7 +20,7 @@ pub async fn list<K>(api: &Api<K>, parameters: &ListParams) -> Result<Option<Vec
 where
     K: Clone + Debug + DeserializeOwned,
 {
-    let mut parameters = parameters.clone().limit(PAGE);
+    let mut parameters = parameters.clone().limit(PAGE_SIZE);
     let mut all = Vec::new();
     loop {
         let page = match api.list(&parameters).await {

@@ -7,8 +7,8 @@ use longboat_watch::has_code;
 
 use crate::{context::Context, error::ReconcileError, events::Subject, watch::kinds::WatchedKind};
 
-/// Deletes one child, if it is still the object that was planned against.
-pub(crate) async fn one(
+/// Deletes a child, if it is still the object that was planned against.
+pub(crate) async fn child(
     context: &Context,
     subject: &Subject,
     object: &ObjectRef,

@@ -41,7 +41,7 @@ use crate::{
 };
 
 /// The time that running reconciles get at shutdown. It fits into the grace period of a pod.
-const DRAIN: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs the controller until `shutdown`, against the API server behind `client`.
 ///
@@ -78,6 +78,7 @@ pub(crate) async fn supervise(
     watch_all(context, &startup, &stop, &mut watches);
     watches.spawn(capabilities::follow(context.clone(), startup.clone(), stop.clone()));
     stop.run_until_cancelled(capabilities::version(context)).await;
+    // Only the watches hold the sender from here on, so the channel closes when the last of them has its first list.
     drop(startup);
 
     let reconciling = async {
@@ -96,6 +97,7 @@ pub(crate) async fn supervise(
     let result = tokio::select! {
         result = &mut reconciling => result,
         broken = first_end(&mut watches, &stop) => {
+            // As at a shutdown: reconciles that run are finished, and the lease is released.
             stop.cancel();
             reconciling.await.and(Err(broken))
         }
@@ -112,6 +114,7 @@ async fn first_end(watches: &mut JoinSet<()>, stop: &CancellationToken) -> Error
         Some(Err(error)) => Error::Task(error.to_string()),
         None => Error::Task("all ended".to_owned()),
     };
+    // At a shutdown, watches end as they should. The caller then waits for the reconciles.
     if stop.is_cancelled() {
         return std::future::pending().await;
     }
@@ -129,6 +132,7 @@ async fn lead(
     if !candidate.acquire(stop).await {
         return Ok(());
     }
+    // Opened before the caches are read: a change in between would be lost, since a closed queue drops keys.
     context.services.open();
     context.configs.open();
     context.enqueue_all();
@@ -140,9 +144,11 @@ async fn lead(
         if service.is_unobserved() {
             context.services.add_changed(Key::of(service.as_ref()));
         }
+        // Each service is decoded from text here, and there may be thousands.
         tokio::task::yield_now().await;
     }
     let result = tokio::select! {
+        // A lost lease must stop the workers before they run again.
         biased;
         lost = candidate.keep() => {
             context.metrics.set_leading(false);
@@ -236,13 +242,14 @@ async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<()
     }
     let drained = async {
         stop.cancelled().await;
-        tokio::time::sleep(DRAIN).await;
+        tokio::time::sleep(DRAIN_TIMEOUT).await;
     };
     let mut drained = std::pin::pin!(drained);
     loop {
         tokio::select! {
             ended = workers.join_next() => match ended {
                 None => return Ok(()),
+                // The migration ends by itself, all others when `stop` is cancelled.
                 Some(Ok(())) => {}
                 Some(Err(error)) => return Err(Error::Task(error.to_string())),
             },

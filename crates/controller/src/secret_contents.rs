@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 /// The time between two sweeps of contents that no service refers to any more. Contents are kept at least this long, because
 /// they are read before the index records that the service depends on them.
-const SWEEP: Duration = Duration::from_mins(1);
+const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The metadata that the cache keeps of a Secret that is not ours: name and version. Annotations are dropped, because
 /// `kubectl apply` stores the whole content in one.
@@ -102,12 +102,12 @@ impl SecretContents {
     /// Periodically forgets contents that no service depends on any more.
     pub(crate) fn sweep(&self, index: &Index<Kind>) {
         let (mut state, now) = (self.state.lock(), Instant::now());
-        if state.contents.is_empty() || state.swept.is_some_and(|swept| now - swept < SWEEP) {
+        if state.contents.is_empty() || state.swept.is_some_and(|swept| now - swept < SWEEP_INTERVAL) {
             return;
         }
         state.swept = Some(now);
         state.contents.retain(|key, content| {
-            now - content.read < SWEEP || index.is_used(&key.clone().of_kind(Kind::Secret))
+            now - content.read < SWEEP_INTERVAL || index.is_used(&key.clone().of_kind(Kind::Secret))
         });
     }
 }
@@ -150,11 +150,11 @@ mod tests {
         contents.sweep(&index);
         assert!(is_known(), "a reconcile that is under way has read it");
         index.set(&service, BTreeSet::from([key.clone().of_kind(Kind::Secret)]), index.now());
-        tokio::time::advance(2 * SWEEP).await;
+        tokio::time::advance(2 * SWEEP_INTERVAL).await;
         contents.sweep(&index);
         assert!(is_known(), "a service depends on it");
         index.remove(&service);
-        tokio::time::advance(2 * SWEEP).await;
+        tokio::time::advance(2 * SWEEP_INTERVAL).await;
         contents.sweep(&index);
         assert!(!is_known());
     }

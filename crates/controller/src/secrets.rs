@@ -77,6 +77,7 @@ fn denial(args: &Args, namespace: Namespace<&str>) -> Option<String> {
 
 /// Returns the Secret of that name, or `None` if it does not exist. Uses the cached content unless the Secret has changed.
 async fn content_of(context: &Context, key: &Key) -> Result<Option<Arc<Secret>>, SecretError> {
+    // A Secret of which the watch has not told yet counts as absent. Its event enqueues the services that looked for it.
     let Some(metadata) = context.caches.secret_metadata.metadata(key) else { return Ok(None) };
     if let Some(known) = context.secret_contents.get(key, &Version::of(&metadata)) {
         return Ok(Some(known));

@@ -56,7 +56,7 @@ pub(crate) async fn write<K: WatchedKind>(
     let asked = K::cache(&context.caches).sending();
     match api.patch_status(&key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
         Ok(updated) => {
-            announce::reported(context, &updated, asked);
+            announce::store_status_response(context, &updated, asked);
             Ok(true)
         }
         Err(error) if has_code(&error, 404) => Ok(false),

@@ -362,6 +362,10 @@ impl Model for Engine {
         self.tokenizer.tokens(text)
     }
 
+    fn text(&self, tokens: &[u32]) -> Option<String> {
+        Some(self.tokenizer.text(tokens, true))
+    }
+
     fn longest_token(&self) -> Option<usize> {
         Some(self.tokenizer.longest)
     }

@@ -120,6 +120,7 @@ impl Admission {
 
     /// Replaces the objectives.
     pub(crate) fn set_objectives(&self, objectives: BTreeMap<String, i32>) {
+        // Bands first: a request that finds its objective must also find its band, or it waits with priority 0.
         self.gate.with(|queue| queue.provision(objectives.values().copied()));
         self.objectives.store(Arc::new(objectives));
     }
@@ -149,6 +150,7 @@ impl Admission {
         if let Ok(verdict) = queued.verdict.try_recv() {
             return verdict.map(AdmissionResult::Now);
         }
+        // If the dispatcher does not wait now, `Notify` keeps this for its next wait.
         self.arrived.notify_one();
         Ok(AdmissionResult::Later(queued))
     }
@@ -159,6 +161,7 @@ impl Admission {
             let waiting = !self.gate.is_empty();
             let next = async {
                 if waiting {
+                    // Nothing reports that the pool has room: loads are scraped, and change with each request that ends.
                     tokio::time::sleep(SATURATION_POLL_INTERVAL).await;
                 } else {
                     self.arrived.notified().await;
@@ -199,6 +202,7 @@ impl Admission {
     fn evict(&self, core: &Core) {
         let Some(eviction) = &self.eviction else { return };
         let (saturation, now) = (self.saturation(core), core.now_ms());
+        // One lock after the other, so that no thread ever holds both.
         let blocked = self.gate.with(|queue| queue.blocked(saturation));
         let (late, victims, pending) = {
             let mut eviction = eviction.lock();

@@ -76,7 +76,7 @@ pub struct Args {
     /// Maximum age of scraped metrics; older metrics are ignored.
     #[arg(long, default_value = "2s", value_parser = duration::parse)]
     pub metrics_staleness_threshold: Duration,
-    /// Accepted without effect: traces are not exported.
+    /// Send traces of requests, if OpenTelemetry's environment variables name a collector (docs/guides/tracing.md).
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true")]
     pub tracing: bool,
     /// Answer health checks on the ext_proc port too.
@@ -156,9 +156,9 @@ pub struct Args {
     /// Log level: debug, info, error, panic or a number. Overrides -v.
     #[arg(long)]
     pub zap_log_level: Option<String>,
-    /// Log format: json or console.
-    #[arg(long, default_value = "json")]
-    pub zap_encoder: String,
+    /// Log format: json or console [default: json in a pod of a cluster, else console].
+    #[arg(long)]
+    pub zap_encoder: Option<String>,
     /// Accepted.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", hide = true)]
     pub zap_devel: bool,
@@ -277,8 +277,11 @@ impl Args {
     }
 
     fn filtered(&self, default_filter: String) -> LogOptions {
-        let format =
-            if self.zap_encoder.eq_ignore_ascii_case("console") { Format::Text } else { Format::Json };
+        let format = match &self.zap_encoder {
+            None => Format::of_environment(),
+            Some(encoder) if encoder.eq_ignore_ascii_case("console") => Format::Text,
+            Some(_) => Format::Json,
+        };
         LogOptions { format, default_filter, ..LogOptions::default() }
     }
 
@@ -330,8 +333,10 @@ impl Args {
             flag,
             message: format!("expected {expected}, found \"{found}\""),
         };
-        if !["json", "console"].iter().any(|known| self.zap_encoder.eq_ignore_ascii_case(known)) {
-            return Err(one_of("zap-encoder", &self.zap_encoder, "json or console"));
+        if let Some(encoder) = &self.zap_encoder
+            && !["json", "console"].iter().any(|known| encoder.eq_ignore_ascii_case(known))
+        {
+            return Err(one_of("zap-encoder", encoder, "json or console"));
         }
         let level = self.log_level();
         if !["", "debug", "info", "error", "panic"].contains(&level.as_str()) && level.parse::<u8>().is_err()

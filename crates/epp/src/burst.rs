@@ -62,9 +62,11 @@ impl Bursts {
 impl Seat {
     /// Ready when the window is over. Returns the endpoint of the request, or `None` if no other request has the same prompt.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Slot>> {
+        // A poll after the end need not wait for the timer, which may fire up to a millisecond late.
         if Instant::now() < self.window.ends {
             ready!(self.timer.as_mut().poll(context));
         }
+        // The first to come places all. Only the window is locked, never the list of windows with it, as in `join`.
         let mut burst = self.window.burst.lock();
         burst.place();
         Poll::Ready(burst.endpoint(self.number))

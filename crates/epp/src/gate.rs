@@ -48,6 +48,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
+        // Relaxed is enough: the request is in flight by now, and who adds up both counts holds the lock of the state meanwhile.
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

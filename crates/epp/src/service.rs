@@ -58,7 +58,6 @@ pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
 /// Runs the picker until shutdown, with the cluster of KUBECONFIG or the cluster that the pod runs in.
 pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
     longboat_tls::install_default_provider();
-    longboat_telemetry::logging::init(&args.log_options(), None);
     if args.gateway_picks && needs_pod(&args).is_none() {
         return run_standby(args, shutdown).await;
     }
@@ -164,6 +163,7 @@ impl Server {
             served = &mut serving => return served.map_err(Error::Serve),
             () = tokio::time::sleep(window) => {}
         }
+        // Waiting requests are refused while their streams can still bring the answer.
         core.admission.close();
         closing.cancel();
         serving.await.map_err(Error::Serve)?;

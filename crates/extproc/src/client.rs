@@ -144,6 +144,7 @@ impl Client {
         let asked = Instant::now();
         let mut connections = self.inner.live.lock().await;
         let Connections { live, failed } = &mut *connections;
+        // Streams in flight keep their clones of a connection that is removed.
         live.retain(|connection| {
             !connection.requests.is_closed() && !connection.broken.load(Ordering::Acquire)
         });
@@ -152,6 +153,7 @@ impl Client {
                 return Ok((connection.clone(), counted));
             }
         }
+        // An attempt that failed before this request asked says nothing about now.
         if let Some((at, reason)) = failed
             && *at >= asked
         {

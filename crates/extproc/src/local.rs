@@ -73,6 +73,7 @@ impl LocalStream {
                 | Event::ResponseTrailers(_)
         );
         let handled = state.guarded(|exchange, out| exchange.handle(incoming, out));
+        // Also after a panic, which the receiver reports.
         if let Some(waker) = state.waker.take() {
             waker.wake();
         }

@@ -79,6 +79,7 @@ impl Connections {
                 sleep(SCALE_INTERVAL).await;
                 let now = counters.received.load(Relaxed);
                 let fast = rate / INTERVALS_PER_SECOND * open as u64;
+                // `received` only grows: bytes that are lost are subtracted from `bytes_done`.
                 let is_fast = now - before >= fast;
                 before = now;
                 if !is_fast {

@@ -115,6 +115,7 @@ impl FileDownload {
             let _ = copied.await?;
         }
         let result = self.download_parts(&writer).await;
+        // Also after a failure: the thread that computes the digest must have ended before the file is discarded.
         writer.end();
         let digest = digest_task.finish().await;
         if let Err(ended) = result {
@@ -240,6 +241,7 @@ impl FileDownload {
         loop {
             let permit = self.connections.next().await;
             let result = self.stream(writer, &mut at, end).await;
+            // A part that pauses leaves its connection to the others.
             drop(permit);
             let failure = match result {
                 Ok(()) => return Ok(()),
@@ -255,6 +257,7 @@ impl FileDownload {
                 let why = "it changed at the source".to_owned();
                 return Err(AttemptError::Restart { why, ranged: true });
             }
+            // A download of hours may break often, and goes on as long as each attempt brings something.
             if at > last {
                 (failures, last, since) = (0, at, Instant::now());
             }
@@ -295,13 +298,18 @@ impl FileDownload {
                 Ok(None) => break None,
                 Err(failure) => break Some(failure),
                 Ok(Some(mut chunk)) => {
-                    if chunk.len() > blocks.room() && range.end.is_none() {
+                    let is_too_long = chunk.len() > blocks.room();
+                    if is_too_long && range.end.is_none() {
                         // The block in flight must be counted before the attempt is discarded.
                         blocks.finish().await?;
                         return Err(restart("the server sent more bytes than it announced", true).into());
                     }
                     chunk.truncate(blocks.room());
                     blocks.push(chunk).await?;
+                    if is_too_long {
+                        // The server ignored the end of the range, and may send the whole rest of the file.
+                        break None;
+                    }
                 }
             }
         };
@@ -362,6 +370,7 @@ impl FileDownload {
         }
         writer.digest.get_or_init(|| opened.digest);
         writer.record(&self.file).map_err(|error| self.failed("write", error))?;
+        // Without the lock: if the thread of the digest is about to wait and misses this, the next block or the end wakes it.
         writer.changed.notify_all();
         Ok(())
     }

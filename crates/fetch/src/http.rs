@@ -76,6 +76,7 @@ pub(crate) struct Response {
 impl Request {
     pub(crate) fn new(method: Method, url: Url) -> Self {
         let mut headers = HeaderMap::new();
+        // A compressed body would have another length and another digest than the file.
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         Self { method, url, headers, secrets: HeaderMap::new(), follow: RedirectPolicy::All, body: None }
     }
@@ -200,6 +201,7 @@ impl Client {
                 return Ok(answer);
             }
             redirect::check(&first, &request.url, &next).map_err(Failure::last)?;
+            // A 303 leads to another resource, which is to be read (RFC 9110, section 15.4.4). The others keep the method.
             if answer.status() == StatusCode::SEE_OTHER {
                 request.method = Method::GET;
                 request.body = None;

@@ -51,6 +51,7 @@ pub(crate) fn pause(
     }
     let limit = MIN_BACKOFF.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(MAX_BACKOFF);
     let own = limit.mul_f64(0.5 + 0.5 * random.clamp(0.0, 1.0));
+    // A server that asks for no pause gets a short one nevertheless, or all replicas would ask again at once.
     let pause = asked.map_or(own, |asked| asked.max(own.mul_f64(0.1)));
     (waited.saturating_add(pause) <= retries.time).then_some(pause)
 }

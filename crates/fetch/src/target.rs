@@ -56,6 +56,7 @@ impl Target {
                 tracing::info!(folder = %path.display(), "Waiting for another download in this folder.");
                 rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
             }
+            // Who held the lock may have removed the folder meanwhile, and this file with it. The lock then protects nothing.
             let is_removed = rustix::fs::fstat(&lock)?.st_nlink == 0;
             Ok((!is_removed).then_some((folder, own, lock)))
         };
@@ -180,6 +181,7 @@ impl Target {
         self.remove_private(&temporary)?;
         let file = self.private(&temporary)?;
         write(&file)?;
+        // The content must be on disk before the name is: a crash must leave the old file or the new one.
         file.sync_data()?;
         rustix::fs::renameat(&self.own, &temporary, &self.own, name)?;
         rustix::fs::fsync(&self.own)?;

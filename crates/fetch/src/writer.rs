@@ -149,22 +149,25 @@ impl FileWriter {
         let mut buffer = Vec::new();
         let mut at = 0;
         loop {
-            let (prefix, ended) = {
+            let (prefix, is_ended) = {
                 let mut written = self.written.lock();
-                while !written.ended && (written.ranges.prefix() <= at || self.digest.get().is_none()) {
+                // Some digests begin with the size. A size that nobody announces is known at the end.
+                let waits_for =
+                    |prefix| prefix <= at || self.digest.get().is_none() || self.size.get().is_none();
+                while !written.ended && waits_for(written.ranges.prefix()) {
                     self.changed.wait(&mut written);
                 }
                 (written.ranges.prefix(), written.ended)
             };
             let Some(digest) = self.digest.get().copied().flatten() else { return Ok(None) };
-            let Some(size) = self.size.get().copied().or(ended.then_some(prefix)) else { return Ok(None) };
+            let size = self.size.get().copied().unwrap_or(prefix);
             let hasher = hasher.get_or_insert_with(|| Hasher::same_kind(&digest, size));
             buffer.resize(usize::try_from(size).unwrap_or(READ_BUFFER).min(READ_BUFFER), 0);
             at = read_range(&self.file, at..prefix, &mut buffer, |bytes| hasher.update(bytes))?;
             if at < prefix {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            if ended {
+            if is_ended {
                 break;
             }
         }

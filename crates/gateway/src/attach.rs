@@ -239,6 +239,7 @@ fn allows(observed: &RoutingInputs, own: Namespace<&str>, listener: &Listener, r
 /// list if the route accepts any. The names stay as they are, although the listener may be narrower: the more specific name of two
 /// routes wins, whatever the listener is.
 fn hosts(listener: Option<&str>, route: &[String]) -> Option<Vec<String>> {
+    // Either name may be the wildcard.
     let meets = |host: &String| {
         listener.is_none_or(|listener| host_matches(listener, host) || host_matches(host, listener))
     };

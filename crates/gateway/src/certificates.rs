@@ -105,6 +105,7 @@ impl LastUsable {
         let mut before = std::mem::take(&mut self.0);
         for secret in secrets {
             let key = Key::of(secret.as_ref());
+            // Compared by address: the store replaces an object that changes, and reading a key is expensive.
             let version = match before.remove(&key) {
                 Some(version) if Arc::ptr_eq(&version.seen, secret) => version,
                 known => {

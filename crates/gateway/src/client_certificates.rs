@@ -63,6 +63,7 @@ pub(crate) fn demand(observed: &RoutingInputs, gateway: &Gateway, port: i32) -> 
         let refused = Some(Problem { reason: "NoValidCACertificate", message });
         return ClientDemand { refused, unresolved, ..ClientDemand::default() };
     }
+    // Also in the insecure mode, some CA must be readable: without one, the setting is a mistake.
     let certificates = if is_insecure(validation) {
         ClientCertificates::Any
     } else {

@@ -113,6 +113,7 @@ impl Directory {
                             all.insert(&service.models[at], service);
                         }
                     }
+                    // With the short name, requests go to a service that is ready.
                     if let Some(first) = self.service(name) {
                         all.insert(name, first);
                     }

@@ -15,6 +15,7 @@ pub(crate) struct Referrer<'a> {
 impl RoutingInputs {
     /// Whether an object of the Gateway API may refer to the object `target` of this group and kind.
     pub(crate) fn permits(&self, from: Referrer<'_>, (group, kind): (&str, &str), target: &Key) -> bool {
+        // A namespace trusts itself, so grants are about others only.
         if from.namespace == target.namespace.as_deref() {
             return true;
         }

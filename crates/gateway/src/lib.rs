@@ -13,6 +13,7 @@
 mod attach;
 mod certificates;
 mod client_certificates;
+mod features;
 mod front;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;

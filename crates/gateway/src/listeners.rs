@@ -126,6 +126,7 @@ impl ServedGateway {
             }
         }
         let listeners = resolver.listeners;
+        // A problem with it concerns back ends with TLS only, so it refuses no listener.
         let client_certificate = client_certificates::of_backend(observed, gateway);
         let refused = place.refused.clone();
         Self { gateway: gateway.clone(), key, refused, place, listeners, sets, client_certificate }

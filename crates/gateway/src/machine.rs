@@ -64,6 +64,7 @@ pub fn start(
     let shutdown = CancellationToken::new();
     let tables = SharedTables::default();
     let proxy = Arc::new(Proxy::new(tables.clone(), Some(guard), Some(first), shutdown.clone()));
+    // The proxies of the threads share both.
     let queue = Queue(proxy.activator.clone());
     let keys = Keys { tables: tables.clone(), accounts: proxy.accounts.clone() };
     let binding = Binding::Machine { first, range: addresses };
@@ -100,8 +101,8 @@ async fn run(
             proxy.metrics.table();
             if let Err(error) = report(&client, &observed, &resolved).await {
                 tracing::warn!(error = %text_of(&error), "Cannot write the status of a Gateway; will retry.");
-                tokio::time::sleep(RETRY).await;
-                watcher.source().wake();
+                // Not a sleep: the next table must not wait for a status.
+                watcher.source().wake_after(RETRY);
             }
         }
     };

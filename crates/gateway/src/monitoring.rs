@@ -46,6 +46,7 @@ impl Monitoring {
             let this = this.clone();
             async move {
                 let service = service_fn(|request: Request<Incoming>| async {
+                    // Moved into the future, which must not borrow from the call.
                     let request = request;
                     Ok::<_, Infallible>(match this.of_pickers(&request).await {
                         Some(response) => response,

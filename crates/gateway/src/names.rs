@@ -11,6 +11,7 @@ pub(crate) const MAX_NAME: usize = 63;
 pub(crate) fn deployment(gateway: &Gateway) -> Key {
     let own = Name::of(&gateway.metadata);
     let name = format!("{own}-{}", gateway.spec.gateway_class_name);
+    // The name of a Service is a label of DNS (RFC 1035): no dots, and a letter at the start.
     let fits =
         name.len() <= MAX_NAME && !name.contains('.') && name.starts_with(|c: char| c.is_ascii_alphabetic());
     let uid = gateway.metadata.uid.as_deref().unwrap_or_default();

@@ -101,6 +101,7 @@ impl RoutingInputs {
                 continue;
             };
             for endpoint in &slice.endpoints {
+                // As the API says, an unknown state means ready.
                 if endpoint.conditions.as_ref().is_none_or(|conditions| conditions.ready != Some(false)) {
                     endpoints.extend(
                         endpoint
@@ -111,6 +112,7 @@ impl RoutingInputs {
                 }
             }
         }
+        // While slices are rewritten, an endpoint may be in two of them.
         endpoints.sort_unstable();
         endpoints.dedup();
         Some(endpoints)

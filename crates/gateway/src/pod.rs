@@ -104,6 +104,7 @@ pub async fn serve(args: Args, client: Client, shutdown: CancellationToken) -> R
     let tables = SharedTables::default();
     let proxy = Arc::new(Proxy::new(tables.clone(), None, None, over.clone()));
     let pages = (args.picking == Picking::Gateway).then(|| Pages::new(client.clone()));
+    // Before anything is watched: probes get an answer even if the API server gives none.
     let served = Monitoring { is_ready: is_ready.clone(), proxy: proxy.clone(), pages };
     let probes = tokio::spawn(served.run(listener, end.clone()));
     let mut pickers = Host::new(client.clone(), proxy.local_pickers());
@@ -148,6 +149,8 @@ pub async fn serve(args: Args, client: Client, shutdown: CancellationToken) -> R
     closing.cancel();
     tracing::info!(limit = ?args.drain_timeout, "Waiting for running requests.");
     let ports = sockets.ports().clone();
+    // The loop above may have been dropped between a change and its table.
+    watcher.source().wake();
     // Requests that wait for the first replica see it in a new table only.
     let follow = async {
         while let Some(observed) = watcher.next(|_| BTreeSet::new()).await {
@@ -170,6 +173,7 @@ pub async fn serve(args: Args, client: Client, shutdown: CancellationToken) -> R
         () = follow => {}
         () = refuse => {}
     }
+    // Requests that still wait are refused, and upgraded connections end.
     over.cancel();
     pickers.ended().await;
     end.cancel();

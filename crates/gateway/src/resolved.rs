@@ -88,6 +88,7 @@ impl ResolvedRoute {
                 _ => &[],
             }
         }
+        // A route with a field that is not served is attached for its status only.
         let supported = self.parsed.unsupported.is_empty();
         self.attachments.iter().filter(move |_| supported).flat_map(attached)
     }

@@ -87,6 +87,7 @@ impl ScalableWorkloads {
         });
         let sets = observed.leader_worker_sets.iter().map(|object| {
             let group = &object.spec.leader_worker_template;
+            // Without a template of its own, a leader has that of the workers. Only leaders answer requests.
             let template = group.leader_template.as_ref().unwrap_or(&group.worker_template);
             ("LeaderWorkerSet", &object.metadata, Some(template))
         });

@@ -34,6 +34,7 @@ impl SocketTls {
     /// connect than before, it is a new one: with it, nobody resumes a session that began under the former rules.
     pub(crate) fn config(&self) -> Result<Arc<ServerConfig>, TlsError> {
         let clients = self.tables.load().on(self.socket).clients.clone();
+        // Held while a configuration is made, so that a burst of handshakes makes one.
         let mut current = self.current.lock();
         if let Some(current) = current.as_ref().filter(|current| current.clients == clients) {
             return Ok(current.config.clone());

@@ -64,6 +64,7 @@ fn assigned(
     let asks_for_none =
         |gateway: &&Arc<Gateway>| asked_addresses(gateway).is_ok_and(|asked| asked.is_empty());
     let ours: Vec<_> = gateways::ours(observed).collect();
+    // First the addresses that Gateways name, because these have no choice.
     let mut taken: BTreeSet<IpAddr> =
         ours.iter().filter_map(|gateway| asked_addresses(gateway).ok()).flatten().collect();
     let choosing: Vec<_> = ours.into_iter().filter(asks_for_none).collect();
@@ -145,11 +146,13 @@ impl Sockets {
     /// Assigns addresses, opens the sockets that are now needed, and closes the others. A socket that could not be opened is
     /// tried again on each call.
     pub(crate) async fn follow(&mut self, observed: &RoutingInputs) {
+        // Otherwise a set keeps the results of tasks that have ended.
         while self.tasks.try_join_next().is_some() {}
         self.ports.places = self.places(observed);
         let needed = needed(observed, &self.ports.places);
         let open = &self.ports.open;
         self.ends.retain(|socket, end| {
+            // A socket whose protocol changes closes, too.
             let keep = needed.get(socket) == open.get(socket);
             if !keep {
                 end.cancel();
@@ -185,6 +188,7 @@ impl Sockets {
             Protocol::Http => None,
             Protocol::Https => Some(SocketTls::new(socket, self.tables.clone())),
         };
+        // A socket that closes for another protocol is still bound here, and is opened at the next try.
         let listener = TcpListener::bind(socket).await.map_err(|error| error.to_string())?;
         let end = self.shutdown.child_token();
         let (threads, drain, until) = (self.threads.clone(), self.drain, end.clone());

@@ -60,6 +60,7 @@ struct FirstList(Source);
 impl Source {
     /// Returns a source, and the signals of its watches.
     pub(crate) fn new(client: &Client) -> (Self, mpsc::Receiver<()>) {
+        // Not a `Notify`: the watcher's end closes the channel, which ends timers.
         let (changed, wake) = mpsc::channel(1);
         (Self { client: client.clone(), changed, pending: Arc::default(), timer: Arc::default() }, wake)
     }

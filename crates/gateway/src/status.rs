@@ -18,64 +18,21 @@ use longboat_key::Key;
 use crate::{
     CONTROLLER_NAME, RoutingInputs,
     attach::{Attachment, counted},
-    client_certificates, gateways,
+    client_certificates,
+    features::FEATURES,
+    gateways,
     grants::GATEWAY_GROUP,
     listeners::{Listener, ServedGateway, ServedSet},
     observed::has_key,
-    ports::Place,
     problem::{Problem, UNSUPPORTED_VALUE},
     resolved::{Resolved, ResolvedRoute},
     route::{picker_missing, pool_keys, service_keys, unresolved},
     tls_policies,
 };
 
-/// The features of the Gateway API that this gateway supports, in alphabetical order. The conformance suite tests them. Up to
-/// version 1.6, `HTTPRouteRetryCodes` was called `HTTPRouteRetry`.
-const FEATURES: [&str; 43] = [
-    "BackendTLSPolicy",
-    "BackendTLSPolicySANValidation",
-    "Gateway",
-    "GatewayAddressEmpty",
-    "GatewayBackendClientCertificate",
-    "GatewayFrontendClientCertificateValidation",
-    "GatewayFrontendClientCertificateValidationInsecureFallback",
-    "GatewayHTTPListenerIsolation",
-    "GatewayHTTPSListenerDetectMisdirectedRequests",
-    "GatewayPort8080",
-    "GatewayRouteHostnameIntersectionPrecedence",
-    "GatewayStaticAddresses",
-    "HTTPRoute",
-    "HTTPRoute303RedirectStatusCode",
-    "HTTPRoute307RedirectStatusCode",
-    "HTTPRoute308RedirectStatusCode",
-    "HTTPRouteBackendProtocolH2C",
-    "HTTPRouteBackendProtocolWebSocket",
-    "HTTPRouteBackendRequestHeaderModification",
-    "HTTPRouteBackendTimeout",
-    "HTTPRouteBackendURLRewrite",
-    "HTTPRouteCORS",
-    "HTTPRouteDestinationPortMatching",
-    "HTTPRouteHostRewrite",
-    "HTTPRouteMethodMatching",
-    "HTTPRouteNamedRouteRule",
-    "HTTPRouteParentRefPort",
-    "HTTPRoutePathRedirect",
-    "HTTPRoutePathRewrite",
-    "HTTPRoutePortRedirect",
-    "HTTPRouteQueryParamMatching",
-    "HTTPRouteRequestMirror",
-    "HTTPRouteRequestMultipleMirrors",
-    "HTTPRouteRequestPercentageMirror",
-    "HTTPRouteRequestTimeout",
-    "HTTPRouteResponseHeaderModification",
-    "HTTPRouteRetry",
-    "HTTPRouteRetryBackendTimeout",
-    "HTTPRouteRetryCodes",
-    "HTTPRouteRetryConnectionError",
-    "HTTPRouteSchemeRedirect",
-    "ListenerSet",
-    "ReferenceGrant",
-];
+/// The most entries in the status of a BackendTLSPolicy and of an InferencePool. An API server refuses a longer list.
+const MAX_ANCESTORS: usize = 16;
+const MAX_POOL_PARENTS: usize = 32;
 
 /// The condition of a Gateway that lets clients in whatever their certificate is.
 const INSECURE_MODE: &str = "InsecureFrontendValidationMode";
@@ -394,7 +351,9 @@ impl Reporter<'_> {
             old.iter().filter(|ancestor| ancestor.controller_name != CONTROLLER_NAME).cloned().collect();
         let gateways = tls_policies::targets(policy).filter_map(|service| led_to.get(&service)).flatten();
         let problem = tls_policies::problem(self.observed, policy);
-        for gateway in gateways.map(|(gateway, _)| *gateway).collect::<BTreeSet<_>>() {
+        let named: BTreeSet<_> = gateways.map(|(gateway, _)| *gateway).collect();
+        // The entries of others are not ours to remove.
+        for gateway in named.into_iter().take(MAX_ANCESTORS.saturating_sub(ancestors.len())) {
             let ancestor_ref = ParentReference {
                 group: Some(GATEWAY_GROUP.into()),
                 kind: Some("Gateway".into()),
@@ -426,7 +385,8 @@ impl Reporter<'_> {
         let old = pool.status.as_ref().map_or(&[][..], |status| &status.parents);
         let mut parents: Vec<_> =
             old.iter().filter(|parent| parent.controller_name != CONTROLLER_NAME).cloned().collect();
-        for (gateway, ServedGateway { place: Place { picks, .. }, .. }) in gateways.into_iter().flatten() {
+        let room = MAX_POOL_PARENTS.saturating_sub(parents.len());
+        for (gateway, served) in gateways.into_iter().flatten().take(room) {
             let parent_ref = PoolParentReference {
                 group: Some(GATEWAY_GROUP.into()),
                 kind: "Gateway".into(),
@@ -437,7 +397,7 @@ impl Reporter<'_> {
                 old.iter().find(|old| old.controller_name == CONTROLLER_NAME && old.parent_ref == parent_ref);
             let before = before.map_or(&[][..], |status| &status.conditions);
             let all = self.conditions(pool.metadata.generation, before);
-            let missing = picker_missing(self.observed, pool, *picks)
+            let missing = picker_missing(self.observed, pool, served.place.picks)
                 .map(|message| Problem { reason: "InvalidExtensionRef", message });
             let conditions =
                 [all.state("Accepted", None, ""), all.state("ResolvedRefs", missing.as_ref(), "")];

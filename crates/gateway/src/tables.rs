@@ -137,6 +137,7 @@ impl Tables {
                 }
             }
         }
+        // Routes were added in the order of their precedence, which the stable sort keeps among equal matches.
         by_socket.values_mut().for_each(Table::sort);
         let directory = Directory::new(observed.inference.iter().map(AsRef::as_ref));
         Self {

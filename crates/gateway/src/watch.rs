@@ -119,6 +119,7 @@ impl Watcher {
         loop {
             self.wake.recv().await?;
             tokio::time::sleep(DEBOUNCE).await;
+            // The watch that is waited for wakes this one at its end.
             if self.source.waits() {
                 continue;
             }
@@ -131,6 +132,7 @@ impl Watcher {
                 copies.follow(&self.source, &references.api_keys);
             }
             if !self.source.waits() {
+                // Again, without the objects whose watches have just ended.
                 let mut observed = self.observed();
                 observed.former_secrets = self.last_usable.update(&observed.secrets);
                 return Some(observed);

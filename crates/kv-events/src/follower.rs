@@ -37,6 +37,7 @@ impl Follower {
             None => Step::Apply,
             Some(expected) if sequence == expected => Step::Apply,
             Some(expected) if sequence > expected => return Step::Replay(expected),
+            // Only a new process begins at 0. Another number that goes back was repeated, unless the connection is new.
             Some(_) if sequence == 0 || reconnected => {
                 // The earlier messages of the new process can be replayed.
                 self.expected = if sequence == 0 { Some(1) } else { None };

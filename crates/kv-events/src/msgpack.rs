@@ -142,6 +142,7 @@ impl<'a> Reader<'a> {
     pub fn skip(&mut self) -> Result<&'a [u8], MsgpackError> {
         let start = self.at;
         let error = self.error("a value");
+        // A loop and no recursion: the bytes come from outside, and may nest as deep as they are long.
         let mut pending = 1_usize;
         while pending > 0 {
             pending -= 1;

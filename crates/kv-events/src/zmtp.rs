@@ -131,6 +131,7 @@ pub struct Connection {
 impl Connection {
     /// Creates a connection of this kind, with the greeting in its output.
     pub fn new(socket: Socket, bounds: Bounds) -> Self {
+        // As libzmq sends it: ff, a length of 1 for peers of ZMTP 1, 7f, and version 3.0.
         let mut output = vec![0; GREETING];
         output[0] = 0xff;
         output[8] = 1;
@@ -173,6 +174,8 @@ impl Connection {
         let mut rest = input.as_slice();
         let mut received = Vec::new();
         if self.state == State::Greeting {
+            // A peer of ZMTP 1 may send ff, too. Its tenth byte is then a flag with the last bit clear (23/ZMTP, "Backwards
+            // Interoperability").
             if rest.first().is_some_and(|&first| first != 0xff)
                 || rest.get(9).is_some_and(|&last| last & 1 == 0)
             {

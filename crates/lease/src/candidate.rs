@@ -120,6 +120,8 @@ impl Candidate {
                 };
                 match event {
                     Some(Ok(Event::Apply(lease) | Event::InitApply(lease))) => {
+                        // An event may be older than what a request has read. That only delays a takeover: `turn` reads the lease
+                        // itself.
                         if self.observe_lease(lease.spec.unwrap_or_default()) != Move::Wait {
                             break;
                         }
@@ -210,6 +212,7 @@ impl Candidate {
             }
             lease.spec = Some(released(&spec, Timestamp::now()));
             match self.api.replace(&self.lease.name, &PostParams::default(), &lease).await {
+                // It was written meanwhile, perhaps by a renewal whose response was lost.
                 Err(error) if has_code(&error, 409) => {}
                 other => return other.map(drop),
             }
@@ -218,10 +221,12 @@ impl Candidate {
 
     /// Reads the lease and takes or renews it if the rules allow. Returns whether this replica holds it.
     async fn turn(&mut self) -> Result<bool, kube::Error> {
+        // Taken out, so that nothing is left to be believed if this future is dropped before the response to its write.
         let found = match self.held.take() {
             Some(held) => Some(held),
             None => self.api.get_opt(&self.lease.name).await?,
         };
+        // Before the write: another replica counts from when it sees the write, so this one must not count from later.
         let asked = Instant::now();
         let written = if let Some(mut lease) = found {
             let spec = lease.spec.take().unwrap_or_default();
@@ -260,6 +265,7 @@ impl Candidate {
         let now = Instant::now();
         let usual = now + self.timing.retry.mul_f64(1.0 + JITTER * rand::random::<f64>());
         let over =
+            // The rule is "longer than", so at its very end the lease is still held.
             self.seen.as_ref().map(|seen| seen.since + seen.lease_duration() + Duration::from_millis(1));
         over.filter(|over| *over > now).map_or(usual, |over| over.min(usual))
     }

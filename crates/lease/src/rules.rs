@@ -102,6 +102,7 @@ impl LeaseObservation {
     /// How long the holder may be silent, according to the lease itself.
     pub(crate) fn lease_duration(&self) -> Duration {
         let seconds = self.spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        // Other programs may write leases without it.
         seconds.map_or(Timing::default().lease, Duration::from_secs)
     }
 }

@@ -11,7 +11,7 @@ use std::{
 
 use kube::Client;
 use longboat_api::{conversion, v1alpha2::GROUP};
-use longboat_apiserver::{ApiServer, Loops};
+use longboat_apiserver::ApiServer;
 use longboat_gateway::{Gateway, Guard, Keys, Picking, Queue, QueueSample, Routes, ScaleTarget};
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::Document;
@@ -148,7 +148,7 @@ impl Local {
         let (api, stop) = (server.clone(), shutdown.clone());
         tasks.spawn(async move { api.serve(api_listener, Some(tls), stop).await });
         let (api, stop) = (server.clone(), shutdown.clone());
-        tasks.spawn(async move { api.run_loops(Loops::default(), stop).await });
+        tasks.spawn(async move { api.run_loops(stop).await });
         let client = longboat_watch::named(server.client(DEFAULT_NAMESPACE), apply::Owner::Up.manager());
         bootstrap::install(&client, gateway_address).await?;
 

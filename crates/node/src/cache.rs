@@ -101,6 +101,7 @@ impl<K: CachedKind> Cache<K> {
 
     /// Returns one [`Change::Resync`] for all earlier changes, then the changes from now on.
     pub(crate) fn changes(&self) -> impl Stream<Item = Change<K>> + Send + 'static {
+        // Subscribed at once and not when the stream is read, so that no change falls between.
         let later = stream::unfold(self.changes.subscribe(), |mut receiver| async move {
             let change = match receiver.recv().await {
                 Ok(change) => change,

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 /// The size of the queue. A starting pod has about five events, so the queue holds the start of fifty pods. Further events
 /// are dropped.
-const QUEUED: usize = 256;
+const MAX_QUEUED_EVENTS: usize = 256;
 
 /// How many events to remember for counting. Beyond that, all are forgotten, and repeated events are written as new ones.
 const MAX_CACHED_EVENTS: usize = 1024;
@@ -58,7 +58,7 @@ impl Recorder {
     /// Creates the kubelet's recorder, and the task that writes events. The caller runs the task, which ends when every clone of the
     /// recorder is dropped.
     pub(crate) fn new(client: Client, node: String) -> (Self, impl Future<Output = ()> + Send) {
-        let (queue, receiver) = mpsc::channel(QUEUED);
+        let (queue, receiver) = mpsc::channel(MAX_QUEUED_EVENTS);
         (Self { queue, component: KUBELET }, write(client, node, receiver))
     }
 

@@ -181,6 +181,7 @@ impl NodeHandle {
     /// Shuts the node down: sends SIGTERM to all processes at once, without their preStop hooks, and SIGKILL after
     /// `deadline`. API objects stay as they are.
     pub async fn shutdown(mut self, deadline: Duration) {
+        // The controllers first: they would replace the pods that end.
         self.cancel.cancel();
         let at = Instant::now() + deadline;
         self.shutdown.send_replace(Some(at));

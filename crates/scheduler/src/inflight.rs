@@ -44,15 +44,8 @@ pub struct Reservation {
     primary: usize,
     /// The time of the decision.
     sent: u64,
-    /// The requested time per token at the primary target, if there is one.
-    tpot: Option<Tpot>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Tpot {
-    slot: Slot,
-    owner: u32,
-    bits: u64,
+    /// The bits of the requested time per token, which counts at the primary target, if there is one.
+    tpot: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -113,13 +106,12 @@ impl InFlight {
             }
             held.push(LoadShare { slot, owner: counted.owner, prefill, requests: 1, tokens, ahead });
         }
-        let target = held.get(primary).filter(|_| tpot > 0.0).map(|share| share.slot);
-        let tpot = target.and_then(|slot| {
-            let counted = self.by_slot.get_mut(slot.0 as usize)?;
-            // The bits of positive floats sort like the floats, so the first key of the map is the strictest time.
-            *counted.tpots.entry(tpot.to_bits()).or_default() += 1;
-            Some(Tpot { slot, owner: counted.owner, bits: tpot.to_bits() })
-        });
+        let tpot = (tpot > 0.0).then(|| tpot.to_bits());
+        if let Some(bits) = tpot
+            && let Some(counted) = held.get(primary).and_then(|share| self.counted(share))
+        {
+            *counted.tpots.entry(bits).or_default() += 1;
+        }
         Reservation { held, flow, primary, sent, tpot }
     }
 
@@ -143,9 +135,9 @@ impl InFlight {
     }
 
     pub(crate) fn release(&mut self, reservation: Reservation) {
-        if let Some(Tpot { slot, owner, bits }) = reservation.tpot
-            && let Some(counted) = self.by_slot.get_mut(slot.0 as usize)
-            && counted.owner == owner
+        let Reservation { held, flow, primary, tpot, .. } = reservation;
+        if let Some(bits) = tpot
+            && let Some(counted) = held.get(primary).and_then(|share| self.counted(share))
             && let Some(count) = counted.tpots.get_mut(&bits)
         {
             *count -= 1;
@@ -153,16 +145,19 @@ impl InFlight {
                 counted.tpots.remove(&bits);
             }
         }
-        for held in reservation.held {
+        for held in held {
             let load = Load { requests: held.requests, tokens: held.tokens };
-            self.subtract_load(&held, reservation.flow.as_ref(), load);
+            self.subtract_load(&held, flow.as_ref(), load);
         }
     }
 
+    /// The counts that contain this share. `None` if the slot has another owner by now.
+    fn counted(&mut self, share: &LoadShare) -> Option<&mut EndpointLoad> {
+        self.by_slot.get_mut(share.slot.0 as usize).filter(|counted| counted.owner == share.owner)
+    }
+
     fn subtract_load(&mut self, held: &LoadShare, flow: Option<&Arc<Flow>>, load: Load) {
-        if let Some(counted) = self.by_slot.get_mut(held.slot.0 as usize)
-            && counted.owner == held.owner
-        {
+        if let Some(counted) = self.counted(held) {
             counted.load.subtract(load);
             if let Some(flow) = flow
                 && let Some(part) = counted.flows.get_mut(flow)

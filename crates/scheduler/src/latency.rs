@@ -158,6 +158,7 @@ impl LatencySettings {
             let prefills = self.role(snapshot) == Some("prefill");
             // Only decode endpoints produce further tokens, and only streams show how fast they come.
             let (tpot_headroom, tpot_ok) = if self.streaming && !prefills {
+                // An engine computes the next tokens of all its requests together, so the strictest of them counts for all.
                 let own = wanted.tpot_ms * self.slo_buffer;
                 let limit = match state.strictest_tpot(slot) {
                     Some(strictest) => own.min(strictest * self.slo_buffer),

@@ -91,6 +91,7 @@ impl Run<'_, '_> {
             scores.fill(0.0);
             weighted.scorer.score(self.context, &candidates, &mut scores);
             for (total, score) in totals.iter_mut().zip(&scores) {
+                // `clamp` keeps NaN, and a total that is NaN would sort above all others.
                 let counted = if score.is_nan() { 0.0 } else { score.clamp(0.0, 1.0) };
                 *total += counted * weighted.weight;
             }
@@ -103,7 +104,9 @@ impl Run<'_, '_> {
             }
         }
         let totals: Vec<_> = candidates.into_iter().zip(totals).collect();
+        // A copy, because pickers shuffle, weight and cut the list.
         let targets = profile.picker.pick(self.context, totals.clone());
+        // So each run has a first target, which others rely on.
         if targets.is_empty() {
             return None;
         }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use axum::{Router, body::Body as Bytes, extract::State, http::Response, routing::post};
 use serde::Deserialize;
 
-use crate::{Adapter, Model, Refusal, body::Body};
+use crate::{
+    Adapter, Model, Refusal,
+    body::{Body, object_only},
+};
 
 /// Whether the environment allows requests to load and unload adapters, by the variable of vLLM.
 pub fn may_change_adapters(variable: impl Fn(&str) -> Option<String>) -> bool {
@@ -15,6 +18,7 @@ pub fn may_change_adapters(variable: impl Fn(&str) -> Option<String>) -> bool {
 
 /// The fields of a request to load an adapter.
 #[derive(Debug, Deserialize)]
+#[serde(remote = "Self", expecting = "an object")]
 struct LoadFields {
     lora_name: Option<String>,
     lora_path: Option<String>,
@@ -24,9 +28,12 @@ struct LoadFields {
 
 /// The fields of a request to unload an adapter.
 #[derive(Debug, Deserialize)]
+#[serde(remote = "Self", expecting = "an object")]
 struct UnloadFields {
     lora_name: Option<String>,
 }
+
+object_only!(LoadFields, UnloadFields);
 
 pub(crate) fn routes() -> Router<Arc<dyn Model>> {
     Router::new().route("/v1/load_lora_adapter", post(load)).route("/v1/unload_lora_adapter", post(unload))

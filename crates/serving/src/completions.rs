@@ -6,7 +6,7 @@ use axum::{Json, extract::State, http::HeaderMap, response::Response};
 use serde_json::{Value, json};
 
 use crate::{
-    Event, Model, Refusal, Token,
+    Event, Model, Prompt, Refusal, Token,
     answers::{Usage, collect, finish, tokens},
     body::Body,
     fields::Fields,
@@ -25,13 +25,11 @@ pub(crate) async fn create(
     let copies = job.copies;
     let count = job.prompts.len() * copies;
     let with_logprobs = job.sampling.logprobs.is_some();
-    // The text before each answer.
-    let prefixes: Vec<String> = (0..count)
-        .map(|choice| match fields.echo {
-            Some(true) => job.prompts[choice / copies].text.clone(),
-            _ => String::new(),
-        })
-        .collect();
+    let echoes = (0..count).map(|choice| match fields.echo {
+        Some(true) => Echo::new(model.as_ref(), &job.prompts[choice / copies]).map(Some),
+        _ => Ok(None),
+    });
+    let echoes: Vec<Option<Echo>> = echoes.collect::<Result<_, Refusal>>()?;
     let request_id = fields.request_id.take();
     drop(fields);
     let prompt = job.prompts.iter().map(|prompt| prompt.tokens.len()).sum();
@@ -39,15 +37,9 @@ pub(crate) async fn create(
     let started = model.start(job).await?;
     let usage = Usage { prompt, completion: 0, cached: started.cached_tokens };
     if asked.output.stream {
-        let opening: Vec<Part> = prefixes
-            .iter()
-            .enumerate()
-            .filter(|(_, prefix)| !prefix.is_empty())
-            .map(|(choice, prefix)| part(choice, prefix, &Value::Null, 0))
-            .collect();
-        let mut writer = Writer { with_logprobs, offsets: vec![0; count] };
+        let mut writer = Writer { with_logprobs, offsets: vec![0; count], echoes };
         let part = move |event| writer.part(event);
-        let chunks = reply.stream("text_completion", opening, started.events, part, usage, asked.output);
+        let chunks = reply.stream("text_completion", Vec::new(), started.events, part, usage, asked.output);
         return Ok(with_headers(sse::data(chunks), started.headers));
     }
     let (answers, usage) = collect(started.events, usage, count).await;
@@ -56,7 +48,8 @@ pub(crate) async fn create(
         .enumerate()
         .map(|(index, answer)| {
             let logprobs = if with_logprobs { logprobs::columns(&answer.tokens, 0) } else { Value::Null };
-            let mut choice = part(index, &(prefixes[index].clone() + &answer.text), &logprobs, 0).choice;
+            let prompt = echoes[index].as_ref().map_or("", |echo| &echo.text);
+            let mut choice = part(index, &(prompt.to_owned() + &answer.text), &logprobs, 0).choice;
             finish(&mut choice, answer.reason, answer.stop.as_ref());
             choice["prompt_logprobs"] = Value::Null;
             choice["routed_experts"] = Value::Null;
@@ -66,6 +59,24 @@ pub(crate) async fn create(
     let params = [started.kv_transfer_params, None];
     let body = reply.whole("text_completion", &choices, usage, params);
     Ok(with_headers(Json(body), started.headers))
+}
+
+/// A prompt that comes before its answer.
+struct Echo {
+    text: String,
+    tokens: Vec<u32>,
+}
+
+impl Echo {
+    fn new(model: &dyn Model, prompt: &Prompt) -> Result<Self, Refusal> {
+        let tokens = prompt.tokens.clone();
+        if !prompt.text.is_empty() {
+            return Ok(Self { text: prompt.text.clone(), tokens });
+        }
+        let message = "echo of a prompt in tokens is not supported by this server: send the prompt as text.";
+        let text = model.text(&tokens).ok_or_else(|| Refusal::field("echo", message))?;
+        Ok(Self { text, tokens })
+    }
 }
 
 fn part(choice: usize, text: &str, logprobs: &Value, tokens: usize) -> Part {
@@ -81,26 +92,33 @@ struct Writer {
     with_logprobs: bool,
     /// The length of each answer in characters.
     offsets: Vec<usize>,
+    /// Prompts that are sent with the first part of their answers.
+    echoes: Vec<Option<Echo>>,
 }
 
 impl Writer {
     fn part(&mut self, event: Event) -> Part {
         let count = tokens(&event);
-        match event {
+        let (choice, mut part) = match event {
             Event::Text { choice, token } => {
                 let logprobs = self.logprobs(choice, &token);
-                part(choice, &token.text, &logprobs, count)
+                (choice, part(choice, &token.text, &logprobs, count))
             }
             // Completions have no tools.
             Event::Call { choice, .. } | Event::Arguments { choice, .. } => {
-                part(choice, "", &Value::Null, count)
+                (choice, part(choice, "", &Value::Null, count))
             }
             Event::Finished { choice, reason, stop } => {
                 let mut part = part(choice, "", &Value::Null, count);
                 finish(&mut part.choice, reason, stop.as_ref());
-                part
+                (choice, part)
             }
+        };
+        if let Some(Echo { text, tokens }) = self.echoes[choice].take() {
+            part.choice["text"] = (text + part.choice["text"].as_str().unwrap_or_default()).into();
+            part.choice["prompt_token_ids"] = json!(tokens);
         }
+        part
     }
 
     fn logprobs(&mut self, choice: usize, token: &Token) -> Value {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Model, Refusal,
-    body::Body,
+    body::{Body, object_only},
     clock::now,
     fields::PromptField,
     job::{fits, known_model},
@@ -22,7 +22,7 @@ const MAX_TEXTS: usize = 2048;
 
 /// The fields of a request.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(remote = "Self", expecting = "an object", default)]
 struct Fields {
     model: Option<String>,
     input: Option<PromptField>,
@@ -38,6 +38,8 @@ struct Fields {
     endianness: Option<String>,
     request_id: Option<String>,
 }
+
+object_only!(Fields);
 
 pub(crate) fn routes() -> Router<Arc<dyn Model>> {
     Router::new().route("/v1/embeddings", post(create))

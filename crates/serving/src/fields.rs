@@ -6,13 +6,14 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
+    body::object_only,
     messages::MessageField,
     transfer::{Embeddings, Handover, Part, Transfer},
 };
 
 /// `POST /v1/chat/completions` and `POST /v1/completions`.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(remote = "Self", expecting = "an object", default)]
 pub(crate) struct Fields {
     pub(crate) model: Option<String>,
     pub(crate) messages: Option<Vec<MessageField>>,
@@ -111,10 +112,10 @@ pub(crate) enum LogprobsField {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(remote = "Self", expecting = "an object", default)]
 pub(crate) struct StreamOptions {
-    pub(crate) include_usage: bool,
-    pub(crate) continuous_usage_stats: bool,
+    pub(crate) include_usage: Option<bool>,
+    pub(crate) continuous_usage_stats: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -126,7 +127,7 @@ pub(crate) enum OneOrMany {
 
 /// `POST /tokenize`.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(remote = "Self", expecting = "an object", default)]
 pub(crate) struct Tokenize {
     pub(crate) prompt: Option<String>,
     pub(crate) messages: Option<Vec<MessageField>>,
@@ -140,6 +141,8 @@ pub(crate) struct Tokenize {
     pub(crate) chat_template: Option<Value>,
     pub(crate) mm_processor_kwargs: Option<Value>,
 }
+
+object_only!(Fields, StreamOptions, Tokenize);
 
 impl Fields {
     /// The part of the request that this engine computes.

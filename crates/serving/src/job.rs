@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::{
-    Card, Item, Job, Message, Model, Part, Prompt, Refusal, Role, Tool,
+    Card, Item, Job, Message, Model, Part, Prompt, Refusal, Role, Sampling, Tool,
     fields::{Fields, PromptField},
     layout::LayoutOptions,
     messages::Reader,
@@ -15,6 +15,11 @@ use crate::{
 
 /// The default limit of completions in vLLM and in OpenAI's API.
 const COMPLETION_LIMIT: usize = 16;
+
+/// The most prompts in one request. Evaluations send hundreds.
+const MAX_PROMPTS: usize = 1024;
+/// The most answers to all prompts of a request, each of which takes memory.
+const MAX_ANSWERS: usize = 1 << 14;
 
 /// A checked request, with the form of its response.
 pub(crate) struct ParsedRequest {
@@ -62,7 +67,7 @@ pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<ParsedRequ
         let message = "`tools` must not be an empty array. Either provide at least one tool or omit the field entirely.";
         return Err(Refusal::parameter("tools", message, None));
     }
-    let known_tools = tools::list(fields.tools.as_deref().unwrap_or_default())?;
+    let known_tools = tools::list(fields.tools.as_deref().unwrap_or_default(), ".function")?;
     let mut reader = Reader::new(&name, model.media());
     let messages = reader.read(messages)?;
     let items = reader.items();
@@ -80,6 +85,7 @@ pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<ParsedRequ
     };
     let (prompt, follows_a_tool) =
         conversation(model.as_ref(), messages, &known_tools, &options, &items, limit, part)?;
+    enough(&prompt, &sampling, part)?;
     let job = Job {
         adapter: fields.lora_path.clone(),
         copies,
@@ -133,13 +139,21 @@ pub(crate) fn completion(model: &Arc<dyn Model>, fields: &Fields) -> Result<Pars
         .into_iter()
         .map(|(text, tokens)| {
             let limit = fit(model.card(), tokens.len(), asked, Some(COMPLETION_LIMIT), part)?;
-            Ok(Prompt { last: text.clone(), text, tokens, limit })
+            let prompt = Prompt { last: text.clone(), text, tokens, limit };
+            enough(&prompt, &sampling, part)?;
+            Ok(prompt)
         })
-        .collect::<Result<_, Refusal>>()?;
+        .collect::<Result<Vec<_>, Refusal>>()?;
+    let copies = sampling::copies(fields)?;
+    let answers = prompts.len() * copies;
+    if answers > MAX_ANSWERS {
+        let message = format!("n times the number of prompts must be at most {MAX_ANSWERS}, got {answers}.");
+        return Err(Refusal::field("n", message));
+    }
     let shape = shape::read(fields)?;
     let job = Job {
         adapter: fields.lora_path.clone(),
-        copies: sampling::copies(fields)?,
+        copies,
         part,
         handover: fields.handover(),
         ..Job::new(name, prompts, sampling, shape)
@@ -167,8 +181,8 @@ fn texts(model: &Arc<dyn Model>, fields: &Fields) -> Result<Vec<(String, Vec<u32
     if prompts.iter().any(|(_, tokens)| tokens.is_empty()) {
         return Err(Refusal::bad_request("The decoder prompt cannot be empty"));
     }
-    if prompts.len() > sampling::MAX_CHOICES {
-        let message = format!("prompt: at most {} are taken at once.", sampling::MAX_CHOICES);
+    if prompts.len() > MAX_PROMPTS {
+        let message = format!("prompt: at most {MAX_PROMPTS} are taken at once.");
         return Err(Refusal::field("prompt", message));
     }
     Ok(prompts)
@@ -234,18 +248,32 @@ fn fit(
     Ok(if part == Part::Prefill { 1 } else { asked.or(default).unwrap_or(room).min(room) })
 }
 
+/// Refuses an answer that must be longer than it may be.
+fn enough(prompt: &Prompt, sampling: &Sampling, part: Part) -> Result<(), Refusal> {
+    let (least, most) = (sampling.least, prompt.limit);
+    // The engine that continues after a prefill has the limit of the whole answer.
+    if least <= most || part == Part::Prefill {
+        return Ok(());
+    }
+    let message = format!("min_tokens must be less than or equal to max_tokens={most}, got {least}.");
+    Err(Refusal::bad_request(message))
+}
+
 fn output(fields: &Fields) -> Result<Output, Refusal> {
     let stream = fields.stream == Some(true);
     match &fields.stream_options {
-        Some(options) if !stream && (options.include_usage || options.continuous_usage_stats) => {
+        // vLLM takes an empty object for none.
+        Some(options)
+            if !stream && (options.include_usage.is_some() || options.continuous_usage_stats.is_some()) =>
+        {
             let message = "Stream options can only be defined when `stream=True`.";
             Err(Refusal::parameter("stream_options", message, None))
         }
-        Some(options) => Ok(Output {
-            stream,
-            include_usage: options.include_usage,
-            continuous_usage: options.include_usage && options.continuous_usage_stats,
-        }),
+        Some(options) => {
+            let include_usage = options.include_usage == Some(true);
+            let continuous_usage = include_usage && options.continuous_usage_stats == Some(true);
+            Ok(Output { stream, include_usage, continuous_usage })
+        }
         None => Ok(Output { stream, ..Output::default() }),
     }
 }

@@ -84,23 +84,32 @@ impl Item {
     }
 }
 
-/// Reads a part of a message that is not text. Returns its placeholder in the prompt.
+/// Returns the kind of item in parts of a message that have this type.
+pub(crate) fn modality(kind: &str) -> Result<Modality, Refusal> {
+    match kind {
+        "image_url" | "input_image" => Ok(Modality::Image),
+        "audio_url" | "input_audio" => Ok(Modality::Audio),
+        "video_url" => Ok(Modality::Video),
+        _ => {
+            let kind: String = kind.chars().take(40).collect();
+            let message = format!(
+                "Unsupported chat content part type: '{kind}'. Supported types: audio_url, image_url, input_audio, \
+                 input_image, input_text, output_text, refusal, text, thinking, video_url."
+            );
+            Err(Refusal::parameter("type", message, Some(&kind)))
+        }
+    }
+}
+
+/// Reads a part of a message that has an item of this kind. Returns its placeholder in the prompt.
 pub(crate) fn read(
     part: &Value,
+    modality: Modality,
     media: &Media,
     items: &mut Vec<Item>,
     place: &str,
 ) -> Result<String, Refusal> {
     let kind = part["type"].as_str().unwrap_or_default();
-    let modality = match kind {
-        "image_url" | "input_image" => Modality::Image,
-        "audio_url" | "input_audio" => Modality::Audio,
-        "video_url" => Modality::Video,
-        _ => {
-            let kind: String = kind.chars().take(40).collect();
-            return Err(Refusal::field(place, format!("{place}: Unknown part type: {kind}")));
-        }
-    };
     media.check(items, modality, place)?;
     // Responses have `"image_url": "…"`, chat has `"image_url": {"url": "…"}`.
     let content = match kind {
@@ -165,8 +174,12 @@ mod tests {
         Media { limits: [(Modality::Image, 2), (Modality::Audio, 1)].into(), tokens: 4 }
     }
 
+    fn read(part: &Value, items: &mut Vec<Item>) -> Result<String, Refusal> {
+        super::read(part, modality(part["type"].as_str().unwrap())?, &media(), items, "p")
+    }
+
     fn refusal(part: &Value) -> String {
-        format!("{:?}", read(part, &media(), &mut Vec::new(), "p").unwrap_err())
+        format!("{:?}", read(part, &mut Vec::new()).unwrap_err())
     }
 
     #[test]
@@ -174,16 +187,15 @@ mod tests {
         let mut items = Vec::new();
         let image = |url: &str| json!({"type": "image_url", "image_url": {"url": url}});
         for part in [image("http://a/1.png"), image("data:image/png;base64,AAAA")] {
-            read(&part, &media(), &mut items, "p").unwrap();
+            read(&part, &mut items).unwrap();
         }
         assert_ne!(items[0].id, items[1].id);
         let mut again = Vec::new();
-        read(&json!({"type": "input_image", "image_url": "http://a/1.png"}), &media(), &mut again, "p")
-            .unwrap();
+        read(&json!({"type": "input_image", "image_url": "http://a/1.png"}), &mut again).unwrap();
         assert_eq!(again[0], items[0]);
         let mut named = image("http://a/2.png");
         named["uuid"] = json!("http://a/1.png");
-        read(&named, &media(), &mut again, "p").unwrap();
+        read(&named, &mut again).unwrap();
         assert_eq!(again[1], items[0]);
     }
 
@@ -204,7 +216,6 @@ mod tests {
             assert!(said.contains(words), "{url}: {said}");
         }
         assert!(refusal(&json!({"type": "image_url", "image_url": 7})).contains("has no image"));
-        assert!(refusal(&json!({"type": "image_embeds"})).contains("Unknown part type: image_embeds"));
-        assert!(refusal(&json!(7)).contains("Unknown part type"));
+        assert!(refusal(&json!({"type": "image_embeds"})).contains("Unsupported chat content part type"));
     }
 }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{Item, Media, Refusal, media};
+use crate::{Item, Media, Refusal, body::object_only, media};
 
 /// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +48,7 @@ pub struct Call {
 
 /// A message in a request.
 #[derive(Debug, Deserialize)]
+#[serde(remote = "Self", expecting = "an object")]
 pub(crate) struct MessageField {
     pub(crate) role: String,
     #[serde(default)]
@@ -62,18 +63,21 @@ pub(crate) struct MessageField {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(remote = "Self", expecting = "an object")]
 pub(crate) struct CallField {
-    #[serde(default)]
     id: String,
     function: FunctionField,
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(remote = "Self", expecting = "an object")]
 struct FunctionField {
     name: String,
     #[serde(default)]
     arguments: String,
 }
+
+object_only!(MessageField, CallField, FunctionField);
 
 // === impl Role ===
 
@@ -196,16 +200,25 @@ impl<'a> Reader<'a> {
     }
 
     fn part(&mut self, part: &Value, place: impl Fn() -> String) -> Result<String, Refusal> {
-        if let (Value::String(text), _) | (_, Value::String(text)) = (part, &part["text"]) {
-            return Ok(text.clone());
-        }
-        if part["type"] == "refusal" {
-            return Ok(part["refusal"].as_str().unwrap_or_default().to_owned());
-        }
-        if let Some(media) = self.media {
-            return media::read(part, media, &mut self.items, &place());
-        }
-        Err(Refusal::bad_request(format!("{} is not a multimodal model", self.model)))
+        let Some(kind) = part["type"].as_str() else {
+            let place = format!("{}.type", place());
+            return Err(Refusal::invalid(&place, format!("{place}: Field required.")));
+        };
+        let field = match kind {
+            "text" | "input_text" | "output_text" => "text",
+            "refusal" | "thinking" => kind,
+            _ => {
+                let modality = media::modality(kind)?;
+                let Some(media) = self.media else {
+                    return Err(Refusal::bad_request(format!("{} is not a multimodal model", self.model)));
+                };
+                return media::read(part, modality, media, &mut self.items, &place());
+            }
+        };
+        part[field].as_str().map(str::to_owned).ok_or_else(|| {
+            let place = format!("{}.{field}", place());
+            Refusal::invalid(&place, format!("{place} must be a string."))
+        })
     }
 }
 

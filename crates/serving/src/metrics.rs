@@ -25,6 +25,9 @@ labels! {
 const SECONDS: Buckets =
     Buckets(&[0.001, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 40.96]);
 
+/// The reasons whose series vLLM has from the start, so that rates are known from the first request on.
+const FINISHED_REASONS: [&str; 5] = ["stop", "length", "abort", "error", "repetition"];
+
 metrics! {
     /// All series of one engine. vLLM serves those in `unlabelled` without the labels of the model and the engine.
     pub struct Metrics(labelled: Registry, unlabelled: Registry, adapters: Family<AdaptersInUse, Decimal>) {
@@ -69,6 +72,9 @@ impl Metrics {
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         let cache = CacheConfig { block_size: count(block_size), num_gpu_blocks: count(blocks) };
         metrics.cache_config.get_or_create(&cache).set(1);
+        for finished_reason in FINISHED_REASONS {
+            metrics.success.get_or_create(&FinishLabels { finished_reason }).inc_by(0);
+        }
         Self { labelled, ..metrics }
     }
 

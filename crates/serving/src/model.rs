@@ -19,6 +19,11 @@ pub trait Model: Send + Sync + 'static {
     /// Tokenizes a text.
     fn tokens(&self, text: &str) -> Vec<u32>;
 
+    /// Returns the text of tokens, special ones included, or `None` if the model cannot decode.
+    fn text(&self, _tokens: &[u32]) -> Option<String> {
+        None
+    }
+
     /// Bytes of the longest token, so that a text is known to be too long before it becomes tokens; none where that takes
     /// next to nothing.
     fn longest_token(&self) -> Option<usize> {

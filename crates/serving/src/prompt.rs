@@ -13,6 +13,10 @@ const OWN: [&str; 7] = [
     "chat_template",
 ];
 
+/// Marks the end of the message that the model continues, as in Hugging Face's libraries, because its text may also occur in what the
+/// template writes after it. The space at the end shows whether the template keeps white space there.
+const END: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
+
 /// The text of a conversation.
 pub(crate) fn lay_out(
     model: &dyn Model,
@@ -37,24 +41,33 @@ pub(crate) fn lay_out(
     if let Some(effort) = options.reasoning_effort.filter(|effort| !effort.is_null()) {
         variables.entry("reasoning_effort").or_insert_with(|| effort.clone());
     }
-    let text = model.layout(&Layout { messages, tools, opens_answer, variables: &variables })?;
-    if continues { cut(text, messages) } else { Ok(text) }
+    let lay_out = |messages| model.layout(&Layout { messages, tools, opens_answer, variables: &variables });
+    if continues { cut(lay_out(&marked(messages))?) } else { lay_out(messages) }
 }
 
-/// The text up to the end of what was said last.
-fn cut(mut text: String, messages: &[Message]) -> Result<String, Refusal> {
-    let last = messages.last().map(|message| message.text.as_str()).unwrap_or_default();
-    let found = Some(last.trim()).filter(|last| !last.is_empty()).and_then(|last| text.rfind(last));
-    let Some(start) = found else {
+/// The same messages with the mark at the end of the last one.
+fn marked(messages: &[Message]) -> Vec<Message> {
+    let mut messages = messages.to_owned();
+    if let Some(last) = messages.last_mut() {
+        last.text += END;
+    }
+    messages
+}
+
+/// The text up to the mark.
+fn cut(mut text: String) -> Result<String, Refusal> {
+    let Some(end) = text.rfind(END.trim_end()) else {
         return Err(Refusal::bad_request(
             "continue_final_message is set but the final message does not appear in the chat after applying the chat \
              template.",
         ));
     };
-    // Some templates leave white space at the end of messages out.
-    let whole = last.trim_start();
-    let end = if text[start..].starts_with(whole) { start + whole.len() } else { start + last.trim().len() };
+    let is_whole = text[end..].starts_with(END);
     text.truncate(end);
+    if !is_whole {
+        // This template leaves white space at the end of messages out, so the model has not seen it there either.
+        text.truncate(text.trim_end().len());
+    }
     Ok(text)
 }
 

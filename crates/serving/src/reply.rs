@@ -59,23 +59,24 @@ impl Reply {
     }
 
     /// Wraps each choice into a chunk and counts its tokens: those of `opening`, and those that `part` makes of the events. Ends with
-    /// a usage chunk if the client asked for one.
+    /// a usage chunk if the client asked for one. As in vLLM, nothing is sent before the first event, because clients measure the
+    /// time to the first token by the first chunk.
     pub(crate) fn stream(
         self,
         object: &'static str,
-        opening: Vec<Part>,
+        mut opening: Vec<Part>,
         events: BoxStream<'static, Event>,
         mut part: impl FnMut(Event) -> Part + Send,
         usage: Usage,
         output: Output,
     ) -> impl Stream<Item = Value> + Send {
-        let parts = stream::iter(opening).chain(with_ends(events).map(move |(event, end)| {
+        let parts = with_ends(events).flat_map(move |(event, end)| {
             let mut part = part(event);
             if let Some(Event::Finished { reason, stop, .. }) = end {
                 finish(&mut part.choice, reason, stop.as_ref());
             }
-            part
-        }));
+            stream::iter(std::mem::take(&mut opening).into_iter().chain([part]))
+        });
         // `None` marks the end, where the usage chunk is added.
         parts.map(Some).chain(stream::once(future::ready(None))).scan(usage, move |usage, part| {
             let chunk = match part {
@@ -128,4 +129,25 @@ pub(crate) fn with_headers(response: impl IntoResponse, headers: HeaderMap) -> R
     let named = headers.into_iter().filter_map(|(name, value)| Some((name?, value)));
     response.headers_mut().extend(named.collect::<Vec<(_, HeaderValue)>>());
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_sent_before_the_first_event() {
+        let reply = Reply::new("cmpl", &HeaderMap::new(), None, "m".into());
+        let part = || Part { choice: json!({}), tokens: 0, fields: &[] };
+        let (sender, events) = futures::channel::mpsc::unbounded();
+        let (usage, output) = (Usage::default(), Output::default());
+        let chunks = reply.stream("x", vec![part()], events.boxed(), move |_| part(), usage, output);
+        let mut chunks = std::pin::pin!(chunks);
+        assert!(chunks.next().now_or_never().is_none());
+        sender.unbounded_send(Event::Finished { choice: 0, reason: "stop", stop: None }).unwrap();
+        drop(sender);
+        assert_eq!(chunks.count().now_or_never(), Some(2));
+    }
 }

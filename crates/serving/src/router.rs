@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    extract::{DefaultBodyLimit, State},
+    extract::{DefaultBodyLimit, Request, State},
     http::{StatusCode, header},
+    middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -42,7 +43,19 @@ pub fn router(model: Arc<dyn Model>) -> Router {
         .fallback(|| async { Refusal::not_found("Not Found") })
         .method_not_allowed_fallback(|| async { Refusal::method_not_allowed() })
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
+        .layer(middleware::from_fn(log_refusal))
         .with_state(model)
+}
+
+/// Writes a line about a refused request, so that its id can be followed up to here.
+async fn log_refusal(request: Request, next: Next) -> Response {
+    let id = request.headers().get("x-request-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+    let response = next.run(request).await;
+    let status = response.status();
+    if let Some(id) = id.filter(|_| status.is_client_error() || status.is_server_error()) {
+        tracing::debug!(request_id = id, %status, "Refused a request.");
+    }
+    response
 }
 
 /// Returns the routes of a model that answers prompts.
@@ -118,7 +131,7 @@ async fn tokenize(
             let name = job::known_model(&model, None)?;
             let mut reader = Reader::new(&name, model.media());
             let messages = reader.read(request.messages.as_deref().unwrap_or_default())?;
-            let known_tools = tools::list(request.tools.as_deref().unwrap_or_default())?;
+            let known_tools = tools::list(request.tools.as_deref().unwrap_or_default(), ".function")?;
             let options = LayoutOptions {
                 add_generation_prompt: request.add_generation_prompt,
                 continue_final_message: request.continue_final_message,

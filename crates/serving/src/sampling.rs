@@ -7,7 +7,7 @@ use crate::{
     fields::{Fields, LogprobsField, OneOrMany},
 };
 
-/// The most answers of one request; in vLLM the limit is the batch size.
+/// The most answers to one prompt; in vLLM the limit is the batch size.
 pub(crate) const MAX_CHOICES: usize = 128;
 /// vLLM's default of `--max-logprobs`.
 const MAX_LOGPROBS: i64 = 20;
@@ -108,10 +108,6 @@ pub(crate) fn read(fields: &Fields) -> Result<Sampling, Refusal> {
         }
         least => usize::try_from(least).unwrap_or(usize::MAX),
     };
-    if let Some(limit) = limit(fields)?.filter(|limit| *limit < least) {
-        let message = format!("min_tokens must be less than or equal to max_tokens={limit}, got {least}.");
-        return Err(Refusal::bad_request(message));
-    }
     let top_k = match fields.top_k.unwrap_or(0) {
         top_k if top_k < -1 => {
             let message = format!("top_k must be 0 (disable), or at least 1, got {top_k}.");

@@ -70,13 +70,20 @@ pub(crate) fn format_of(format: &Value, place: &str) -> Result<Option<Shape>, Re
         Some("text") => Ok(None),
         Some("json_object") => Ok(Some(Shape::JsonObject)),
         Some("json_schema") => {
-            let holder = format.get("json_schema").unwrap_or(format);
-            match holder.get("schema") {
-                Some(schema) => schema_of(schema, place).map(Some),
-                None => Err(Refusal::field(
+            let (holder, inner) = match format.get("json_schema") {
+                Some(holder) => (holder, ".json_schema"),
+                None => (format, ""),
+            };
+            match &holder["schema"] {
+                schema @ Value::Object(_) => Ok(Some(Shape::Json(schema.clone()))),
+                Value::Null => Err(Refusal::field(
                     place,
                     format!("{place}: the type `json_schema` needs a schema, none is given."),
                 )),
+                _ => {
+                    let place = format!("{place}{inner}.schema");
+                    Err(Refusal::invalid(&place, format!("{place} must be an object.")))
+                }
             }
         }
         Some("structural_tag") => Err(Refusal::unsupported(place)),
@@ -113,12 +120,12 @@ fn constraint(key: &str, value: &Value, place: &str) -> Result<Option<Shape>, Re
     }
 }
 
-/// Reads a schema, which some clients send as text.
+/// Reads a schema, which is an object or the text of one.
 fn schema_of(value: &Value, place: &str) -> Result<Shape, Refusal> {
     match value {
-        Value::Object(_) | Value::Bool(_) => Ok(Shape::Json(value.clone())),
+        Value::Object(_) => Ok(Shape::Json(value.clone())),
         Value::String(text) => match serde_json::from_str(text) {
-            Ok(schema @ (Value::Object(_) | Value::Bool(_))) => Ok(Shape::Json(schema)),
+            Ok(schema @ Value::Object(_)) => Ok(Shape::Json(schema)),
             _ => Err(Refusal::field(place, format!("{place}: the schema is not JSON of an object."))),
         },
         _ => Err(Refusal::invalid(place, format!("{place} must be a JSON schema."))),

@@ -59,9 +59,9 @@ impl Tools {
     }
 }
 
-/// Reads tools in the form of chat requests (`{"type": "function", "function": {…}}`) or of responses (`{"type": "function",
-/// "name": …}`).
-pub(crate) fn list(values: &[Value]) -> Result<Vec<Tool>, Refusal> {
+/// Reads tools in the form of chat requests (`{"type": "function", "function": {…}}`), where `inner` is `.function`, or of responses
+/// (`{"type": "function", "name": …}`), where it is empty.
+pub(crate) fn list(values: &[Value], inner: &'static str) -> Result<Vec<Tool>, Refusal> {
     if values.len() > MAX_TOOLS {
         return Err(Refusal::field("tools", format!("tools: at most {MAX_TOOLS} are taken at once.")));
     }
@@ -71,17 +71,18 @@ pub(crate) fn list(values: &[Value]) -> Result<Vec<Tool>, Refusal> {
         let refuse = |field: &str, message: &str| {
             Err(Refusal::invalid(&format!("{place}{field}"), format!("{place}{field}{message}")))
         };
-        let inner = if value.get("name").is_some() { "" } else { ".function" };
         if !value.is_object() {
             return refuse("", ": expected an object.");
         }
         if value["type"] != "function" {
             return refuse(".type", ": only tools of the type `function` are supported.");
         }
-        let function = value.get("function").unwrap_or(value);
+        let function = if inner.is_empty() { value } else { &value["function"] };
+        if !function.is_object() {
+            return refuse(inner, ": Field required.");
+        }
         let Some(name) = function["name"].as_str().filter(|name| !name.is_empty()) else {
-            let field = if value.get("function").is_some() { ".function.name" } else { ".function" };
-            return refuse(field, ": the function has no name.");
+            return refuse(&format!("{inner}.name"), ": the function has no name.");
         };
         let parameters = match &function["parameters"] {
             Value::Null => json!({"type": "object", "properties": {}}),

@@ -5,9 +5,11 @@ use std::{collections::BTreeMap, net::SocketAddr};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::body::object_only;
+
 /// How the KV cache of a split request is transferred, in the fields of vLLM's connectors.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(remote = "Self", expecting = "an object", default)]
 pub(crate) struct Transfer {
     do_remote_decode: bool,
     do_remote_prefill: bool,
@@ -28,9 +30,11 @@ pub(crate) struct Transfer {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(remote = "Self", expecting = "an object")]
 struct Decoder {}
 
 #[derive(Debug, Deserialize)]
+#[serde(remote = "Self", expecting = "an object")]
 struct Peer {
     remote_host: String,
 }
@@ -81,10 +85,12 @@ pub struct Remote {
 pub(crate) struct Embeddings(BTreeMap<String, Embedding>);
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(remote = "Self", expecting = "an object", default)]
 struct Embedding {
     peer_host: Option<String>,
 }
+
+object_only!(Transfer, Decoder, Peer, Embedding);
 
 impl Embeddings {
     /// Returns the host of each item's embedding, if it is known.

@@ -69,6 +69,7 @@ async fn served(client: &Client, mut pool: Pool) -> Pool {
         all.list(&only).await
     };
     let other = pools::other_group(&pool.group);
+    // Any other error, such as a missing right, says nothing about the group.
     if list(&pool.group).await.is_err_and(|error| has_code(&error, 404)) && list(other).await.is_ok() {
         tracing::info!(
             asked = pool.group,
@@ -133,6 +134,7 @@ struct Follower {
 impl Follower {
     fn pool_event(&mut self, event: watcher::Result<Event<DynamicObject>>) {
         match event {
+            // Whether the new list has the pool is known at its end.
             Ok(Event::Init) => self.pool_listed = false,
             Ok(Event::InitApply(pool) | Event::Apply(pool)) => {
                 self.pool_listed = true;
@@ -171,6 +173,7 @@ impl Follower {
                 self.allowlist.0.write().clear();
                 futures::stream::pending().boxed()
             }
+            // The list keeps the former pods until the new ones are known.
             Some(selector) => {
                 let pods = Selection::of::<Pod>().within(Some(Namespace(&self.pool.namespace)));
                 longboat_watch::decoded(&self.client, &pods.labelled(selector))
@@ -223,6 +226,7 @@ fn listed(pod: &Pod) -> PodAddresses {
     let name = Some(pod.name_any()).filter(|name| !is_number(name));
     let names = ip.map(|ip| std::iter::once(ip).chain(name).collect()).unwrap_or_default();
     let spec = pod.spec.iter();
+    // A sidecar may be an init container that never ends (KEP-753), and has the port of the service.
     let containers =
         spec.flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
     let declared = containers.flat_map(|container| container.ports.iter().flatten());

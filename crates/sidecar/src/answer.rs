@@ -77,6 +77,7 @@ pub(crate) fn unreachable_decoder(error: &SendError) -> Response<ProxyBody> {
     tracing::warn!(error = chain(error), "The engine of this pod did not answer.");
     let mut causes = std::iter::successors(std::error::Error::source(error), |error| error.source());
     let io = causes.find_map(|error| error.downcast_ref::<std::io::Error>());
+    // As in the reference: only this error means that no engine listens yet.
     if io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused) {
         return self::error(StatusCode::SERVICE_UNAVAILABLE, NOT_READY);
     }

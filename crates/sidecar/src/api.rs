@@ -36,6 +36,7 @@ impl Api {
     pub(crate) fn one_token(self, body: &mut Object<'_>) {
         match self {
             Self::Completions => {
+                // vLLM reads `max_completion_tokens` before `max_tokens`, and refuses a minimum above them.
                 for limit in ["max_tokens", "max_completion_tokens", "min_tokens"] {
                     body.set_value(limit, &1);
                 }
@@ -70,6 +71,7 @@ impl Api {
 /// Turns streaming off. The sidecar reads a prefill's response as a whole.
 pub(crate) fn no_stream(body: &mut Object<'_>) {
     body.set_value("stream", &false);
+    // vLLM refuses it without `stream`.
     body.remove("stream_options");
 }
 

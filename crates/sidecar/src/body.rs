@@ -125,7 +125,9 @@ where
         if first.len() + whole.len() + data.len() > limit {
             return Err(ReadError::TooLong(limit));
         }
+        // Counted before it is kept, so that no body is held without a reservation.
         count(data.len()).ok_or(ReadError::Full)?;
+        // A body that comes at once is not copied.
         if first.is_empty() && whole.is_empty() {
             first = data;
         } else {

@@ -52,6 +52,7 @@ impl Chunks {
     pub(crate) fn of(body: &Bytes, size: u64, cached_tokens: Option<u64>) -> Option<Self> {
         let request = Object::parse(body).ok()?;
         let count = |name| request.get(name).and_then(|value| value.get().parse::<u64>().ok());
+        // In the order in which vLLM reads them.
         let limit = ["max_completion_tokens", "max_tokens"].into_iter().filter_map(count).find(|n| *n > 0);
         let is_set =
             |name: &&str| request.get(name).is_some_and(|value| !matches!(value.get(), "null" | "false"));
@@ -106,6 +107,7 @@ impl Chunks {
             body.set_value("messages", &given.chain(said).collect::<Vec<_>>());
             // The cache was transferred for the first chunk.
             body.remove(TRANSFER);
+            // vLLM refuses a continued message together with a new turn.
             body.set_value("continue_final_message", &true);
             body.set_value("add_generation_prompt", &false);
         }
@@ -117,6 +119,7 @@ impl Chunks {
         let answer: Map<String, Value> = serde_json::from_slice(answer)?;
         let usage = |name: &str| answer.get("usage").and_then(|usage| usage.get(name)?.as_u64());
         let tokens = usage("completion_tokens").unwrap_or_default();
+        // The prompt of a later chunk has the answer so far.
         if self.said.is_empty() {
             self.prompt_tokens = usage("prompt_tokens").unwrap_or_default();
         }

@@ -25,6 +25,7 @@ const STEERING: [HeaderName; 3] = [PREFILLER, ENCODERS, SOURCE];
 /// Changes a client's headers to those that an engine may see.
 pub(crate) fn for_engine(headers: &mut HeaderMap, peer: SocketAddr, authority: Option<&str>) {
     longboat_accept::forward_request(headers, peer.ip());
+    // hyper has told the client to continue, and an engine would say it again.
     headers.remove(header::EXPECT);
     for name in &STEERING {
         headers.remove(name);

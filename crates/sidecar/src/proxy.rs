@@ -110,6 +110,7 @@ impl Proxy {
         let target = self.choose(&head.headers)?;
         let by_header = target.is_none() || self.flow.connector.is_ranked_by_header();
         let rank = if by_header { self.rank(&head.headers, rank)? } else { rank };
+        // Without a prefiller, this engine pulls the blocks, and not from itself.
         let source =
             self.source(&head.headers).filter(|source| target.is_some() || !self.is_here(source, rank));
         let encoders = self.encoders(&head.headers)?;
@@ -119,6 +120,7 @@ impl Proxy {
         );
         let is_chunked = self.flow.settings.chunk.is_some() && head.uri.path() == api::CHAT;
         let has_fields = !self.flow.settings.model_fields.is_empty();
+        // Most requests, whose bodies pass through unread.
         if target.is_none() && source.is_none() && encoders.is_empty() && !is_chunked && !has_fields {
             return Ok(self.pass(head, body, rank, peer).await);
         }
@@ -167,6 +169,7 @@ impl Proxy {
         let Some(entry) = entry else { return Ok(None) };
         let target = Target::parse(entry);
         if let Some(allowlist) = &self.allowlist {
+            // As in the reference, an entry without a port is judged by its host.
             let named = match &target {
                 Some(target) => Some((target.host(), target.authority().port_u16())),
                 None => target::named_host(entry).map(|host| (host, None)),

@@ -24,6 +24,7 @@ pub(crate) fn with_cached_tokens(response: Response<Incoming>, cached_tokens: u6
     let Some(kind) = Kind::of(&head.headers, cached_tokens) else {
         return Response::from_parts(head, passed(body));
     };
+    // The new count may have more or fewer digits.
     head.headers.remove(header::CONTENT_LENGTH);
     Response::from_parts(head, passed(RewritingBody { body, kind, trailers: None, ended: false }))
 }

@@ -187,12 +187,14 @@ async fn serve(
     let guard = listener.local_addr().ok().and_then(Guard::of_back_end).map(Arc::new);
     let handler = Handler { proxy, part, guard, heads: Budget::new(MAX_HEADS_BYTES) };
     let mut builder = longboat_accept::builder(HEADER_TIMEOUT);
-    builder.http1().max_buf_size(MAX_HEAD_BYTES).preserve_header_case(false);
+    builder.http1().max_buf_size(MAX_HEAD_BYTES);
     let accepted = |stream, peer| {
         let (handler, builder) = (handler.clone(), builder.clone());
         let (tls, shutdown) = (tls.clone(), shutdown.clone());
         async move {
-            let Some(stream) = longboat_tls::accept(tls, stream, peer, HEADER_TIMEOUT).await else { return };
+            // A client that begins no handshake must not hold up the end, as requests may.
+            let accepted = longboat_tls::accept(tls, stream, peer, HEADER_TIMEOUT);
+            let Some(Some(stream)) = shutdown.run_until_cancelled(accepted).await else { return };
             let stream = FramingStream::new(stream);
             let stream = stream.with_head_limit(MAX_HEAD_BYTES).with_head_budget(&handler.heads);
             let answer = |request| {

@@ -16,6 +16,7 @@ impl Target {
     /// Reads one entry of the header. The reference's picker may write `http://` before the entry.
     pub(crate) fn parse(entry: &str) -> Option<Self> {
         let entry = entry.strip_prefix("http://").unwrap_or(entry);
+        // `Authority` allows user information, in which a host could be meant that is none.
         if entry.contains('@') {
             return None;
         }

@@ -32,6 +32,12 @@ use crate::{
 /// The time limit of a connection attempt. An address in the cluster answers soon or not at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long the system of an engine may be silent on a connection before it is asked for a sign of life, how often it is asked again, and
+/// after which time. A long prefill sends nothing, but its machine acknowledges, and one that is gone does not.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+const KEEP_ALIVE_RETRIES: u32 = 3;
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
+
 /// The time limit of a TLS handshake. A server without TLS may never answer it.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -89,8 +95,12 @@ impl Upstream {
         let mut connector =
             HttpConnector::new_with_resolver(Resolver { localhost, system: GaiResolver::new() });
         connector.set_nodelay(true);
+        // Addresses of connections with TLS begin with `https`.
         connector.enforce_http(false);
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        connector.set_keepalive(Some(KEEP_ALIVE));
+        connector.set_keepalive_retries(Some(KEEP_ALIVE_RETRIES));
+        connector.set_keepalive_interval(Some(KEEP_ALIVE_INTERVAL));
         let tls = match trusted {
             Some(trusted) if leg.is_verified() => trusted.client_config(),
             None if leg.is_verified() => ReloadingRoots::of_environment().client_config(),
@@ -101,6 +111,7 @@ impl Upstream {
             .https_or_http()
             .enable_http1()
             .wrap_connector(connector);
+        // The time of a handshake includes that of its connection, so the shorter one counts.
         let patience = if leg.tls { HANDSHAKE_TIMEOUT } else { CONNECT_TIMEOUT };
         let connector = TimedConnector { connector, patience };
         let client = Client::builder(TokioExecutor::new())
@@ -177,6 +188,7 @@ impl Service<Name> for Resolver {
 
     fn call(&mut self, name: Name) -> Self::Future {
         if let Some(address) = self.localhost.filter(|_| name.as_str() == "localhost") {
+            // hyper-util replaces a port of 0 by that of the request.
             return std::future::ready(Ok(vec![SocketAddr::new(address, 0)].into_iter())).boxed();
         }
         let resolving = self.system.call(name);

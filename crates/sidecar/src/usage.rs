@@ -108,6 +108,7 @@ impl Events {
     /// Takes a piece of the stream, and returns the bytes that can be passed on.
     pub(crate) fn push(&mut self, piece: &Bytes) -> Bytes {
         let mut rest = &piece[..];
+        // Only the new piece is searched: a line that comes in many pieces would otherwise be read again with each.
         let mut out = BytesMut::with_capacity(self.partial.len() + piece.len());
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
             let (line, more) = rest.split_at(end + 1);
@@ -147,6 +148,7 @@ impl Events {
         let (text, terminator) = line.split_at(end);
         let rewritten = text
             .strip_prefix(b"data: ")
+            // Most events have no usage, and are not parsed.
             .filter(|data| data.windows(7).any(|window| window == b"\"usage\""))
             .and_then(|data| rewritten(data, self.cached_tokens));
         match rewritten {

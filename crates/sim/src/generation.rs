@@ -18,23 +18,22 @@ struct Choice {
     index: usize,
     answer: Answer,
     has_called: bool,
-    is_finished: bool,
 }
 
-/// A prompt that the engine has not admitted.
-struct WaitingPrompt {
-    tokens: Vec<u32>,
+/// An answer to a prompt that the engine has not admitted. As in vLLM, each answer is a request of its own.
+struct WaitingChoice {
+    prompt: Arc<[u32]>,
     caches: Caches,
-    choices: Vec<Choice>,
+    choice: Choice,
 }
 
 /// The answers that are being generated. Dropping this cancels them.
 pub(crate) struct Generation {
     engine: Arc<Engine>,
-    waiting: VecDeque<WaitingPrompt>,
-    running: Vec<(RunningRequest, Vec<Choice>)>,
+    waiting: VecDeque<WaitingChoice>,
+    running: Vec<(RunningRequest, Choice)>,
     ready: VecDeque<Event>,
-    /// Whether the prompts of the running requests are computed.
+    /// Whether the prompts of the running answers are computed.
     started: bool,
     /// Whether another engine has computed the prompt and its KV cache was received.
     is_prefilled: bool,
@@ -51,8 +50,8 @@ pub(crate) async fn start(
     let args = &engine.args;
     let mut generation = Generation {
         engine: Arc::clone(engine),
-        waiting: VecDeque::with_capacity(job.prompts.len()),
-        running: Vec::with_capacity(job.prompts.len()),
+        waiting: VecDeque::with_capacity(job.prompts.len() * job.copies),
+        running: Vec::new(),
         ready: VecDeque::new(),
         started: false,
         is_prefilled: sources.has_come,
@@ -75,38 +74,35 @@ pub(crate) async fn start(
             return Ok(generation);
         }
     }
-    let mut index = 0;
     for (prompt, caches) in job.prompts.iter().zip(found) {
-        let mut choices = Vec::with_capacity(job.copies);
+        let tokens: Arc<[u32]> = prompt.tokens.as_slice().into();
         for copy in 0..job.copies {
             let answer = structured_output::answer(args, job, prompt, copy)?;
-            choices.push(Choice { index, answer, has_called: false, is_finished: false });
-            index += 1;
+            engine.fits(tokens.len() + answer.tokens.len())?;
+            let choice = Choice { index: generation.waiting.len(), answer, has_called: false };
+            let prompt = Arc::clone(&tokens);
+            generation.waiting.push_back(WaitingChoice { prompt, caches, choice });
         }
-        engine.fits(prompt.tokens.len() + generated_tokens(&choices))?;
-        generation.waiting.push_back(WaitingPrompt { tokens: prompt.tokens.clone(), caches, choices });
     }
     generation.admit().await?;
     // If the prompt's KV cache was received, no embeddings are needed.
     if let Some(encoder) = engine.encoder.as_ref().filter(|_| !sources.has_come) {
         generation.encoded = encoder.embed(args, job).await;
     }
-    generation.cached_tokens = generation.running.iter().map(|(running, _)| running.cached_tokens()).sum();
+    // Further answers to a prompt find it in the cache because of the first one.
+    let first = generation.running.iter().filter(|(_, choice)| choice.index % job.copies == 0);
+    generation.cached_tokens = first.map(|(running, _)| running.cached_tokens()).sum();
     Ok(generation)
-}
-
-fn generated_tokens(choices: &[Choice]) -> usize {
-    choices.iter().map(|choice| choice.answer.tokens.len()).sum()
 }
 
 // === impl Generation ===
 
 impl Generation {
-    /// Waits until the engine admits the next prompt, and adds the further ones that have room beside it at once. If they kept their
+    /// Waits until the engine admits the next answer, and adds the further ones that have room beside it at once. If they kept their
     /// places while they wait for each other, they could wait for ever.
     async fn admit(&mut self) -> Result<(), Refusal> {
-        while let Some(WaitingPrompt { tokens, caches, choices }) = self.waiting.front() {
-            let admitted = self.engine.admit(tokens, generated_tokens(choices), *caches);
+        while let Some(WaitingChoice { prompt, caches, choice }) = self.waiting.front() {
+            let admitted = self.engine.admit(prompt, choice.answer.tokens.len(), *caches);
             let running = if self.running.is_empty() {
                 admitted.await?
             } else if let Some(Ok(running)) = admitted.now_or_never() {
@@ -114,8 +110,8 @@ impl Generation {
             } else {
                 break;
             };
-            let choices = self.waiting.pop_front().map(|prompt| prompt.choices).unwrap_or_default();
-            self.running.push((running, choices));
+            let choice = self.waiting.pop_front().map(|waiting| waiting.choice);
+            self.running.extend(choice.map(|choice| (running, choice)));
         }
         Ok(())
     }
@@ -167,36 +163,31 @@ impl Generation {
             running.decode().await;
         }))
         .await;
-        let mut generated = 0;
-        for choice in self.running.iter_mut().flat_map(|(_, choices)| choices) {
-            let before = choice.answer.tokens.len();
-            choice.step(&mut self.ready);
-            generated += before - choice.answer.tokens.len();
-        }
-        if first {
-            self.running.iter().for_each(|(running, _)| running.processed());
-        }
-        if let Some((running, _)) = self.running.first() {
-            running.generated(generated);
-        }
-        if self.running.iter().flat_map(|(_, choices)| choices).all(|choice| choice.is_finished) {
-            for (running, choices) in self.running.drain(..) {
-                let reason = choices.last().map_or("stop", |choice| choice.answer.reason);
-                // The metrics have no reason `tool_calls`. An answer that ends with a call counts as `stop`.
-                let reason = if reason == "tool_calls" { "stop" } else { reason };
-                running.finished(reason);
+        let ready = &mut self.ready;
+        self.running.retain_mut(|(running, choice)| {
+            if first {
+                running.processed();
             }
-            self.started = false;
-        }
+            running.generated(usize::from(!choice.answer.tokens.is_empty()));
+            choice.step(ready);
+            let is_finished = choice.answer.tokens.is_empty();
+            if is_finished {
+                running.finished(match choice.answer.reason {
+                    // As in vLLM, the metrics have no reasons of their own for calls and for prompts that another engine continues.
+                    "tool_calls" => "stop",
+                    "remote_decode" => "length",
+                    reason => reason,
+                });
+            }
+            !is_finished
+        });
+        self.started = !self.running.is_empty();
     }
 }
 
 impl Choice {
     /// Generates one token.
     fn step(&mut self, ready: &mut VecDeque<Event>) {
-        if self.is_finished {
-            return;
-        }
         if let Some(name) = self.answer.call.as_ref().filter(|_| !self.has_called) {
             ready.push_back(Event::Call { choice: self.index, index: 0, name: name.clone() });
             self.has_called = true;
@@ -209,7 +200,6 @@ impl Choice {
             });
         }
         if self.answer.tokens.is_empty() {
-            self.is_finished = true;
             let (reason, stop) = (self.answer.reason, self.answer.stop.take().map(Stop::Text));
             ready.push_back(Event::Finished { choice: self.index, reason, stop });
         }

@@ -205,6 +205,7 @@ where
             Some(StoredObject::Decoded(old)) => Some(Arc::clone(old)),
             _ => None,
         };
+        // Compressed under the lock, in microseconds: versions must be stored in the order in which they were compared.
         objects.store(metadata, self.to_store(object, text));
         let before = summary.as_ref().and_then(|now| summaries.insert(namespace, name, Arc::clone(now)));
         Some(Change { key: Key::new(namespace, name), old, new: Some(object), summaries: [before, summary] })
@@ -248,16 +249,17 @@ where
         namespace: Option<Namespace<&str>>,
         present: &BTreeSet<Key>,
     ) -> Vec<Change<'static, K, S>> {
-        let gone: Vec<Key> = {
+        let removed: Vec<_> = {
             let mut content = self.content.write();
             content.deletions.clear();
             let all = content.objects.names();
             let all = all.filter(|(within, _)| namespace.is_none_or(|one| one == within.as_deref()));
             let keys = all.map(|(namespace, name)| shared(namespace, name));
-            keys.filter(|key| !present.contains(key)).collect()
+            let gone: Vec<Key> = keys.filter(|key| !present.contains(key)).collect();
+            // Under the same lock: a response that is stored in between is newer than the list.
+            gone.iter().filter_map(|key| content.take_out(key)).collect()
         };
-        let take_out = |key: &Key| self.content.write().take_out(key);
-        gone.iter().filter_map(|key| take_out(key).map(RemovedObject::into_change)).collect()
+        removed.into_iter().map(RemovedObject::into_change).collect()
     }
 
     /// Returns an object in its stored form. The decoded object is copied, because its own vectors have spare capacity.

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 /// The number of changes that are remembered for running reconciles. After more changes, it is unknown what a reconcile has
 /// missed.
-const RECENT: usize = 256;
+const MAX_RECENT_CHANGES: usize = 256;
 
 /// Which services depended on which objects in their last reconcile, whether or not these exist. A change of an object
 /// enqueues those services and no others.
@@ -118,7 +118,7 @@ impl<K: Clone + Ord + Hash> Index<K> {
         for object in changed {
             let numbers = state.objects.by_key(&object).into_iter().flatten();
             users.extend(numbers.filter_map(|number| state.services.key(*number).cloned()));
-            if state.recent.len() == RECENT {
+            if state.recent.len() == MAX_RECENT_CHANGES {
                 state.recent.pop_front();
             }
             state.recent.push_back(object);
@@ -160,6 +160,7 @@ impl<K: Clone + Ord + Hash> State<K> {
         for object in dependencies {
             let Some(users) = self.objects.get_mut(object) else { continue };
             users.retain(|user| *user != number);
+            // Objects that nobody depends on are forgotten: services look for many that never exist.
             if users.is_empty()
                 && let Some(key) = self.objects.key(object).cloned()
             {
@@ -219,7 +220,7 @@ mod tests {
 
     use longboat_key::{Name, Namespace};
 
-    use super::{Index, Key, RECENT};
+    use super::{Index, Key, MAX_RECENT_CHANGES};
 
     type ObjectKey = super::ObjectKey<&'static str>;
 
@@ -283,7 +284,7 @@ mod tests {
         let index = Index::default();
         let service = Key::new(Namespace("ns"), Name("llm"));
         let began = index.now();
-        index.record((0..RECENT).map(|number| key(&number.to_string())));
+        index.record((0..MAX_RECENT_CHANGES).map(|number| key(&number.to_string())));
         assert!(!index.set(&service, BTreeSet::from([key("a")]), began));
         index.record([key("one more")]);
         assert!(index.set(&service, BTreeSet::from([key("b")]), began));

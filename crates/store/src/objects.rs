@@ -85,7 +85,6 @@ impl<K> Objects<K> {
     /// collision, so the caller compares the uid.
     pub fn controlled(&self, namespace: Namespace<&str>, uid: Uid<&str>) -> impl Iterator<Item = &K> {
         let owner = hash(Some(uid.as_str()));
-        // Other uids may have the same hash, so the caller compares the uid itself.
         let entries = self.entries(namespace).filter(move |(_, _, entry)| entry.owner == owner);
         entries.filter_map(|(namespace, name, entry)| self.open(namespace, name, &entry.stored))
     }
@@ -121,9 +120,10 @@ impl<K> Objects<K> {
     /// Takes the objects of a namespace from another collection. They replace the objects of that namespace.
     pub fn adopt(&mut self, namespace: Namespace<&str>, from: &Self) {
         self.opened.as_mut().clear();
-        if let Some((namespace, named)) = from.named.get_key_value(namespace.as_str()) {
-            self.named.insert(namespace.clone(), named.clone());
-        }
+        match from.named.get_key_value(namespace.as_str()) {
+            Some((namespace, named)) => self.named.insert(namespace.clone(), named.clone()),
+            None => self.named.remove(namespace.as_str()),
+        };
     }
 
     /// Takes one object from another collection, if it exists there.
@@ -141,6 +141,10 @@ impl<K> Objects<K> {
         let named = self.named.get_mut(namespace.as_str())?;
         let removed = named.get(name.as_str())?.stored.clone();
         named.remove_mut(name.as_str());
+        // Namespaces come and go, so one without objects must leave nothing behind.
+        if named.is_empty() {
+            self.named.remove(namespace.as_str());
+        }
         Some(removed)
     }
 
@@ -209,6 +213,7 @@ impl<K: Metadata<Ty = ObjectMeta>> Objects<K> {
 impl<K> Objects<K> {
     /// Adds an object with this metadata, or replaces the one with the same name.
     pub fn store(&mut self, metadata: &ObjectMeta, stored: StoredObject<K>) {
+        // What is decoded is known by the address of its text, and another text may get that address.
         self.opened.as_mut().clear();
         let (namespace, name) = (Namespace::of(metadata), Name::of(metadata));
         let owners = metadata.owner_references.iter().flatten();
@@ -290,10 +295,13 @@ mod tests {
     }
 
     #[test]
-    fn adopting_a_namespace_that_is_not_there_adds_nothing() {
-        let mut snapshot: Objects<ConfigMap> = Objects::default();
-        snapshot.adopt(Namespace("ns"), &Objects::default());
-        assert_eq!(snapshot.iter().count(), 0);
+    fn a_namespace_without_objects_leaves_nothing_behind() {
+        let mut cache: Objects<ConfigMap> = [object("ns", "a", "1")].into_iter().collect();
+        let mut snapshot = cache.clone();
+        cache.remove(Namespace("ns"), Name("a"));
+        assert!(cache.named.is_empty());
+        snapshot.adopt(Namespace("ns"), &cache);
+        assert_eq!(snapshot.iter().count(), 0, "the objects of the namespace are replaced, by none");
     }
 
     #[test]

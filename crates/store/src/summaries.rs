@@ -39,14 +39,18 @@ impl<S> Summaries<S> {
         let named = self.0.get_mut(namespace.as_str())?;
         let removed = named.get(name.as_str()).cloned()?;
         named.remove_mut(name.as_str());
+        if named.is_empty() {
+            self.0.remove(namespace.as_str());
+        }
         Some(removed)
     }
 
     /// Takes the summaries of a namespace from another collection. They replace the summaries of that namespace.
     pub fn adopt(&mut self, namespace: Namespace<&str>, from: &Self) {
-        if let Some((namespace, named)) = from.0.get_key_value(namespace.as_str()) {
-            self.0.insert(namespace.clone(), named.clone());
-        }
+        match from.0.get_key_value(namespace.as_str()) {
+            Some((namespace, named)) => self.0.insert(namespace.clone(), named.clone()),
+            None => self.0.remove(namespace.as_str()),
+        };
     }
 }
 
@@ -114,5 +118,7 @@ mod tests {
             all.remove(Namespace("ns"), Name("b")).is_some() && all.get(Namespace("ns"), Name("b")).is_none()
         );
         assert!(all.remove(Namespace("ns"), Name("b")).is_none());
+        all.remove(Namespace("ns"), Name("a"));
+        assert!(all.0.is_empty());
     }
 }

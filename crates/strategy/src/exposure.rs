@@ -17,10 +17,12 @@ pub(super) fn validate(spec: &Field<'_>) {
     let is_balanced = kind == "LoadBalancer";
     if kind == "ExternalName" {
         let name = spec.at("externalName");
-        let shown = name.as_text().trim_end_matches('.').into();
+        // The value of a CNAME may end with a dot, which says that it is fully qualified. kube-apiserver removes one.
+        let shown = name.as_text().strip_suffix('.').unwrap_or(name.as_text()).into();
+        let name = name.with(&shown);
         name.not_empty("");
         if !name.as_text().is_empty() {
-            name.with(&shown).name(NameRule::Subdomain);
+            name.name(NameRule::Subdomain);
         }
     }
     labels(&spec.at("selector"));
@@ -142,6 +144,33 @@ fn families(spec: &Field<'_>) {
             family.invalid("not configured on this cluster");
         } else {
             family.one_of(&["IPv4", "IPv6"]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::validate;
+    use crate::causes_of;
+
+    #[test]
+    fn an_external_name_may_end_with_one_dot() {
+        let reasons = |name: &str| {
+            let spec = json!({"type": "ExternalName", "externalName": name});
+            let causes = causes_of(&spec, "spec", validate).into_iter();
+            let own = causes.filter(|cause| cause.field == "spec.externalName");
+            own.map(|cause| cause.reason).collect::<Vec<_>>()
+        };
+        for (name, expected) in [
+            ("a.example", vec![]),
+            ("a.example.", vec![]),
+            ("a.example..", vec!["FieldValueInvalid"]),
+            (".", vec!["FieldValueRequired"]),
+            ("", vec!["FieldValueRequired"]),
+        ] {
+            assert_eq!(reasons(name), expected, "{name:?}");
         }
     }
 }

@@ -94,6 +94,7 @@ where
             .with_threads(false)
             .with_target(false)
             .with_tracked_inactivity(false);
+        // A filter for each layer, because spans are recorded at a level that logs leave out.
         let is_ours = filter_fn(|metadata| metadata.is_span() && metadata.target() == SPANS);
         let _ = tracing_subscriber::registry()
             .with(layer.with_filter(filter))

@@ -9,15 +9,21 @@ use std::{
     time::Duration,
 };
 
-use opentelemetry::{Context, KeyValue, trace::TracerProvider};
+use opentelemetry::{
+    Context, KeyValue,
+    propagation::{Extractor, TextMapPropagator},
+    trace::TracerProvider,
+};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithTonicConfig};
 use opentelemetry_sdk::{
     Resource,
     error::OTelSdkResult,
+    propagation::TraceContextPropagator,
     trace::{SdkTracer, SdkTracerProvider, Span, SpanData, SpanExporter as _, SpanProcessor},
 };
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
+use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 pub use crate::error::TracesError;
 use crate::trust;
@@ -38,14 +44,14 @@ const EXPORT_TIMEOUT: Duration = Duration::from_secs(3);
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = "Traces")]
 pub struct Otlp {
-    /// Collector to send traces to over OTLP/gRPC: `http://HOST:4317`, or `https://` for TLS. OTEL_EXPORTER_OTLP_ENDPOINT
-    /// has the same effect. Default: no traces.
-    #[arg(long, env = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", value_name = "URL")]
+    /// Collector to send traces to over OTLP/gRPC: `http://HOST:4317`, or `https://` for TLS.
+    /// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and OTEL_EXPORTER_OTLP_ENDPOINT have the same effect. Default: no traces.
+    #[arg(long, value_name = "URL")]
     pub otlp_endpoint: Option<String>,
 
     /// Exporter of traces: `otlp` sends them to http://localhost:4317 if no endpoint is given, `none` sends none even if an
-    /// endpoint is given.
-    #[arg(long, env = "OTEL_TRACES_EXPORTER", value_name = "otlp|none")]
+    /// endpoint is given. OTEL_TRACES_EXPORTER has the same effect.
+    #[arg(long, value_name = "otlp|none")]
     pub traces_exporter: Option<Exporter>,
 }
 
@@ -82,6 +88,9 @@ pub struct SpanCounts {
     pub dropped: u64,
 }
 
+/// The variable with the names of exporters, separated by commas.
+const EXPORTER: &str = "OTEL_TRACES_EXPORTER";
+
 static SENT: AtomicU64 = AtomicU64::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
@@ -105,11 +114,28 @@ impl Otlp {
             return None;
         }
         let given = self.otlp_endpoint.clone().filter(|endpoint| !endpoint.is_empty());
-        let endpoint = given.or_else(|| variable("OTEL_EXPORTER_OTLP_ENDPOINT"));
-        match (self.traces_exporter, &endpoint) {
+        let endpoint = given
+            .or_else(|| variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"))
+            .or_else(|| variable("OTEL_EXPORTER_OTLP_ENDPOINT"));
+        let exporter =
+            self.traces_exporter.or_else(|| variable(EXPORTER).and_then(|names| Exporter::among(&names)));
+        match (exporter, &endpoint) {
             (Some(Exporter::None), _) | (None, None) => None,
             (Some(Exporter::Otlp), _) | (None, Some(_)) => Some(Traces::new(service, endpoint)),
         }
+    }
+}
+
+// === impl Exporter ===
+
+impl Exporter {
+    /// Returns the first known name of a list.
+    fn among(names: &str) -> Option<Self> {
+        names.split(',').find_map(|name| match name.trim() {
+            "otlp" => Some(Self::Otlp),
+            "none" => Some(Self::None),
+            _ => None,
+        })
     }
 }
 
@@ -158,6 +184,10 @@ impl Traces {
                 "Sending traces over gRPC; OTEL_EXPORTER_OTLP_PROTOCOL has no effect."
             );
         }
+        // OpenTelemetry's specification: a value that is not known has no effect, and is logged.
+        if let Some(value) = variable(EXPORTER).filter(|names| Exporter::among(names).is_none()) {
+            tracing::warn!(value, "{EXPORTER} names neither otlp nor none, and has no effect.");
+        }
         tracing::info!(endpoint, "Sending traces.");
         let stop = CancellationToken::new();
         let sender = Sender { exporter, ended, failing: false };
@@ -168,6 +198,37 @@ impl Traces {
             drop(provider);
         });
         Ok(ExportTask { stop, task })
+    }
+}
+
+/// The headers with which a request says which trace it belongs to (W3C Trace Context).
+#[derive(Debug, Clone, Copy)]
+pub struct TraceHeaders<'a> {
+    /// `traceparent`: the trace, the caller's span, and whether the trace is recorded.
+    pub parent: Option<&'a str>,
+    /// `tracestate`: what the tracing systems on the way have added.
+    pub state: Option<&'a str>,
+}
+
+impl Extractor for TraceHeaders<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        match key {
+            "traceparent" => self.parent,
+            "tracestate" => self.state,
+            _ => None,
+        }
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        vec!["traceparent", "tracestate"]
+    }
+}
+
+/// Makes a span a part of the trace that a request belongs to. Without such headers, the span begins a trace.
+pub fn join_trace(span: &tracing::Span, headers: TraceHeaders<'_>) {
+    if !span.is_disabled() {
+        // Fails only where spans are not recorded.
+        let _ = span.set_parent(TraceContextPropagator::new().extract(&headers));
     }
 }
 
@@ -195,6 +256,7 @@ impl ExportTask {
         let Self { stop, mut task } = self;
         stop.cancel();
         if tokio::time::timeout(EXPORT_TIMEOUT, &mut task).await.is_err() {
+            // The exporter may wait for a collector that does not answer.
             task.abort();
             tracing::warn!("Could not send the last spans within {EXPORT_TIMEOUT:?}.");
         }
@@ -211,6 +273,7 @@ impl SpanProcessor for Enqueue {
     fn on_start(&self, _span: &mut Span, _context: &Context) {}
 
     fn on_end(&self, span: SpanData) {
+        // Never waits: it runs where a span ends, such as in a reconcile.
         if span.span_context.is_sampled() && self.queue.try_send(span).is_err() {
             DROPPED.fetch_add(1, Ordering::Relaxed);
         }
@@ -241,6 +304,7 @@ impl Sender {
             let Some(first) = stop.run_until_cancelled(self.ended.recv()).await else { break };
             let Some(first) = first else { return };
             batch.push(first);
+            // From the first span on, so that no span waits longer than this.
             let collected = tokio::time::sleep(COLLECT);
             let mut collected = std::pin::pin!(collected);
             while batch.len() < MAX_BATCH_SPANS {

@@ -15,6 +15,7 @@ pub(crate) fn client(variable: impl Fn(&str) -> Option<String>) -> Result<Client
     // The variables for traces take precedence over those for all signals.
     let named = |what: &str| {
         let names = [format!("OTEL_EXPORTER_OTLP_TRACES_{what}"), format!("OTEL_EXPORTER_OTLP_{what}")];
+        // With its name, which messages need.
         names.into_iter().find_map(|name| Some((variable(&name)?, name)))
     };
     let read = |(path, variable): (String, String)| {

@@ -341,7 +341,7 @@ impl<'s> Lexer<'s> {
             self.bump();
             count += 1;
         }
-        // A minus after the last space may be part of the closing delimiter.
+        // A minus after the last space may be part of the closing delimiter. The space is ASCII, so a character begins there.
         let last = &self.input[self.pos - 1..];
         if right_trim_marker(last) && last[2..].starts_with(RIGHT) {
             self.pos -= 1;

@@ -43,6 +43,8 @@ pub(crate) fn number(token: &Token<'_>) -> Result<Number, String> {
     let mut float = int.map(|value| value as f64).or(uint.map(|value| value as f64));
     if float.is_none()
         && let Ok(value) = digits.replace('_', "").parse::<f64>()
+        // Rust reads what is too large as infinity, and Go refuses it.
+        && value.is_finite()
     {
         if !text.contains(['.', 'e', 'E', 'p', 'P']) {
             return Err(format!("integer overflow: {}", quote(text)));

@@ -16,7 +16,7 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
 };
 use longboat_api::{conversion, foreign::httproute::HTTPRoute, v1alpha2::GROUP};
-use longboat_apiserver::{ApiServer, Loops, Options, admission::Admission};
+use longboat_apiserver::{ApiServer, Options, admission::Admission};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -77,7 +77,7 @@ impl TestCluster {
         let stop = CancellationToken::new();
         let loops = server.clone();
         let ends = stop.clone();
-        tokio::spawn(async move { loops.run_loops(Loops::default(), ends).await });
+        tokio::spawn(async move { loops.run_loops(ends).await });
         let world = Self { server, stop };
         world.namespace(SYSTEM).await;
         world

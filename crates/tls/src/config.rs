@@ -51,6 +51,7 @@ pub(crate) fn certified_key(pair: &KeyPair) -> Result<CertifiedKey, TlsError> {
         return Err(unsupported.unwrap_or(TlsError::Pem { what: "private key" }));
     };
     let certified = CertifiedKey::new(certificates, key);
+    // `any_supported_type` has read the key alone. With another one, every handshake would fail later.
     certified.keys_match().map_err(|_| TlsError::KeyMismatch)?;
     Ok(certified)
 }

@@ -82,6 +82,7 @@ impl KeyPairFiles {
         let first = self.read().await?;
         let served = ReplaceableConfig::new(&first, options)?;
         let config = served.config();
+        // The files may have changed since they were read: the task compares them with what was read.
         tokio::spawn(self.follow(first, served, cancel));
         Ok(config)
     }
@@ -95,21 +96,22 @@ impl KeyPairFiles {
     }
 
     async fn follow(self, mut seen: KeyPair, served: ReplaceableConfig, cancel: CancellationToken) {
+        let mut problem = String::new();
         while cancel.run_until_cancelled(tokio::time::sleep(self.interval)).await.is_some() {
-            match self.read().await {
-                Ok(pair) if pair == seen => {}
-                Ok(pair) => match served.replace(&pair) {
-                    Ok(()) => {
-                        seen = pair;
-                        tracing::info!(file = %self.certificate.display(), "Reloaded the server certificate.");
-                    }
-                    // The writer may have written only one of the two files yet; the next check sees both.
-                    Err(error) => {
-                        tracing::warn!(%error, file = %self.certificate.display(), "Kept the previous server certificate.");
-                    }
-                },
-                Err(error) => tracing::warn!(%error, "Kept the previous server certificate."),
+            let kept = match self.read().await {
+                Ok(pair) if pair == seen => Ok(()),
+                Ok(pair) => served.replace(&pair).map(|()| {
+                    seen = pair;
+                    tracing::info!(file = %self.certificate.display(), "Reloaded the server certificate.");
+                }),
+                Err(error) => Err(error),
+            };
+            // The writer may have written only one of the two files yet; the next check sees both. What stays wrong is said once.
+            let found = kept.err().map(|error| error.to_string()).unwrap_or_default();
+            if !found.is_empty() && found != problem {
+                tracing::warn!(error = found, file = %self.certificate.display(), "Kept the previous server certificate.");
             }
+            problem = found;
         }
     }
 }

@@ -57,6 +57,7 @@ impl ReloadingRoots {
 
     fn of(named: TrustPaths) -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
+        // Before the files are read, so that a change in between is seen at the first look.
         let first = fingerprint(&named);
         let followed = ReloadingVerifier { named, provider, first, current: ArcSwapOption::empty() };
         followed.read();
@@ -86,6 +87,7 @@ impl ReloadingRoots {
                 if tokio::task::spawn_blocking(move || followed.read()).await.is_err() {
                     return;
                 }
+                // The state before the files were read: a change since then is another one.
                 seen = now;
                 tracing::info!("Read the trusted certificates again.");
             }

@@ -75,6 +75,7 @@ impl TrustPaths {
         let mut roots = RootCertStore::empty();
         for file in self.files() {
             let Ok(pem) = std::fs::read(&file) else { continue };
+            // As in Go: one certificate that nobody can read does not cost the others of its file.
             roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));
         }
         if roots.is_empty() {

@@ -15,6 +15,15 @@ pub fn watch_has_code(error: &watcher::Error, code: u16) -> bool {
     )
 }
 
+/// Whether a request may succeed if it is repeated: it had no response, or one that asks for that.
+pub fn is_temporary(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => status.code == 429 || status.code >= 500,
+        kube::Error::BuildRequest(_) => false,
+        _ => true,
+    }
+}
+
 /// The message of the API server, or why it could not be reached.
 pub fn text_of(error: &kube::Error) -> String {
     match error {

@@ -29,7 +29,7 @@ use kube::{
 
 pub use connect::{client, with_read_timeout};
 pub use decode::Decode;
-pub use error::{has_code, text_of, text_of_watch, watch_has_code};
+pub use error::{has_code, is_temporary, text_of, text_of_watch, watch_has_code};
 pub use named::named;
 pub use received::{ReceivedObject, without_managed_fields};
 pub use selection::Selection;
@@ -38,7 +38,8 @@ pub use write::{create, replace};
 
 use received::MetadataOnly;
 
-/// The events of a watch. The stream never ends: after an error and a growing delay, it restarts with a list.
+/// The events of a watch. The stream never ends: after an error and a growing delay, it continues at the last revision. If the API server
+/// does not have that revision any more, it restarts with a list.
 pub type Events<K = ReceivedObject> = BoxStream<'static, watcher::Result<Event<K>>>;
 
 /// Watches objects.

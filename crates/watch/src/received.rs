@@ -65,6 +65,7 @@ pub fn without_managed_fields(text: &str) -> Cow<'_, str> {
 fn metadata_of<'a, M: Deserialize<'a> + Default>(text: &'a str) -> Result<M, serde_json::Error> {
     let mut head = Head::default();
     let read = serde_json::Deserializer::from_str(text).deserialize_map(&mut head);
+    // The visitor stops behind the metadata, which the parser calls an error. So its result only counts if there is no metadata.
     let Some(metadata) = head.metadata else { return read.map(|()| M::default()) };
     // Unknown fields are not an error.
     Ok(serde_json::from_str::<Option<_>>(metadata.get())?.unwrap_or_default())
@@ -72,6 +73,7 @@ fn metadata_of<'a, M: Deserialize<'a> + Default>(text: &'a str) -> Result<M, ser
 
 fn cut<'a>(text: &'a str, part: Option<&RawValue>) -> Cow<'a, str> {
     let Some(part) = part else { return Cow::Borrowed(text) };
+    // It is borrowed from the text, so its address says where it is.
     let start = part.get().as_ptr() as usize - text.as_ptr() as usize;
     let end = start + part.get().len();
     Cow::Owned([&text[..start], "null", &text[end..]].concat())

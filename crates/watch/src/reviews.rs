@@ -16,9 +16,9 @@ use tokio::time::Instant;
 use crate::text_of;
 
 /// How long an allowed answer is cached.
-const ALLOWED: Duration = Duration::from_mins(1);
+const ALLOWED_TTL: Duration = Duration::from_mins(1);
 /// How long a denied answer is cached. Short, so that new rights take effect soon.
-const DENIED: Duration = Duration::from_secs(10);
+const DENIED_TTL: Duration = Duration::from_secs(10);
 /// Most answers in the cache. Scrapers are few; a client with many tokens only causes more requests to the API server.
 const MAX_CACHED_ANSWERS: usize = 256;
 /// How long the API server may take. Scrapers give up after ten seconds.
@@ -56,6 +56,7 @@ impl MetricsReaders {
             .filter(|token| !token.is_empty() && token.len() <= MAX_TOKEN_BYTES)
             .ok_or(StatusCode::UNAUTHORIZED)?;
         let hash: [u8; 32] = Sha256::digest(token).into();
+        // Before the request, so that no answer is used for longer than it was given for.
         let now = Instant::now();
         let known = self.answers.lock().get(&hash).copied();
         if let Some((_, verdict)) = known.filter(|(until, _)| now < *until) {
@@ -63,10 +64,11 @@ impl MetricsReaders {
         }
         let verdict = tokio::time::timeout(REVIEW_TIMEOUT, self.ask(token)).await;
         let verdict = verdict.unwrap_or(Err(StatusCode::GATEWAY_TIMEOUT));
+        // Not cached: the API server did not decide.
         if verdict.is_err_and(|status| status.is_server_error()) {
             return verdict;
         }
-        let until = now + if verdict.is_ok() { ALLOWED } else { DENIED };
+        let until = now + if verdict.is_ok() { ALLOWED_TTL } else { DENIED_TTL };
         let mut answers = self.answers.lock();
         if answers.len() >= MAX_CACHED_ANSWERS {
             answers.retain(|_, (until, _)| now < *until);

@@ -13,7 +13,7 @@ use crate::ReceivedObject;
 
 /// The number of objects per page of a list. At startup, a program lists all its kinds at the same time, and their pages
 /// cause its peak memory usage.
-const PAGE: u32 = 100;
+const PAGE_SIZE: u32 = 100;
 
 /// The objects of one kind: all of them, or those of a namespace, or those that match selectors.
 #[derive(Clone, Debug)]
@@ -90,7 +90,7 @@ impl Selection {
         watcher::Config {
             label_selector: self.labels.clone(),
             field_selector: self.fields.clone(),
-            ..watcher::Config::default().page_size(PAGE)
+            ..watcher::Config::default().page_size(PAGE_SIZE)
         }
     }
 
@@ -98,7 +98,7 @@ impl Selection {
         ListParams {
             label_selector: self.labels.clone(),
             field_selector: self.fields.clone(),
-            limit: params.limit.or(Some(PAGE)),
+            limit: params.limit.or(Some(PAGE_SIZE)),
             ..params
         }
     }

@@ -50,6 +50,7 @@ struct CollectedObject {
 async fn pass(state: &Arc<State>, suspects: &HashSet<String>) -> HashSet<String> {
     let mut owned: Vec<CollectedObject> = Vec::new();
     let mut finishing: Vec<CollectedObject> = Vec::new();
+    // By uid, which objects exist, and whether they wait for their dependents to be deleted first.
     let mut alive: HashMap<String, bool> = HashMap::new();
     for resource in state.registry.tables() {
         for (_, stored) in state.store.list(&resource.table, None).objects {

@@ -56,6 +56,7 @@ async fn empty(state: &Arc<State>, namespace: &Arc<StoredObject>) -> bool {
             {
                 tracing::debug!(%error, resource = %resource.qualified(), name = %key.name, "Cannot delete an object.");
             }
+            // Its finalizers or its grace period may hold it.
             left |= state.store.get(&resource.table, &key).is_some();
         }
     }

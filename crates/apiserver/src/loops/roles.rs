@@ -5,7 +5,12 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::{edit::edit_stored, state::State, strategy};
+use crate::{
+    edit::edit_stored,
+    state::State,
+    store::{StoredObject, WriteError},
+    strategy,
+};
 
 /// The table of cluster roles.
 const ROLES: &str = "rbac.authorization.k8s.io/clusterroles";
@@ -18,13 +23,23 @@ pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
         let roles = state.store.list(ROLES, None).objects;
         let all: Vec<&Value> = roles.iter().map(|(_, stored)| &*stored.value).collect();
         for (key, stored) in &roles {
-            let Some(gathered) = aggregated_rules(&stored.value, &all) else { continue };
-            if let Err(error) = edit_stored(state, ROLES, stored, |role| role["rules"] = gathered.clone()) {
+            if let Err(error) = aggregate(state, stored, &all) {
                 tracing::debug!(%error, name = %key.name, "Cannot aggregate the rules of a cluster role.");
             }
         }
         let Some(Ok(())) = shutdown.run_until_cancelled(changes.changed()).await else { return };
     }
+}
+
+/// Sets the rules of a role if it is aggregated.
+fn aggregate(state: &State, stored: &Arc<StoredObject>, all: &[&Value]) -> Result<(), WriteError> {
+    edit_stored(state, ROLES, stored, |role| {
+        // Decided anew in each attempt: a role that is no longer aggregated keeps the rules that its user has given it.
+        if let Some(gathered) = aggregated_rules(role, all) {
+            role["rules"] = gathered;
+        }
+    })
+    .map(drop)
 }
 
 /// Returns the rules of the roles that `role` selects, without duplicates, ordered by role name. Returns `None` if `role`
@@ -51,6 +66,25 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::{ApiServer, Options, store::Key};
+
+    #[test]
+    fn a_role_that_is_no_longer_aggregated_keeps_its_rules() {
+        let server = ApiServer::new(Options::default()).unwrap();
+        let (store, key) = (&server.state.store, Key::new("", "a"));
+        let aggregated = json!({"metadata": {"name": "a", "uid": "1"}, "rules": null,
+            "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}});
+        let seen = store.create(ROLES, key.clone(), aggregated, &[]).unwrap();
+        let source =
+            json!({"metadata": {"name": "b", "labels": {"a": "b"}}, "rules": [{"resources": ["pods"]}]});
+        aggregate(&server.state, &seen, &[&source]).unwrap();
+        let gathered = store.get(ROLES, &key).unwrap();
+        assert_eq!(gathered.value["rules"], source["rules"]);
+        let own = json!({"metadata": {"name": "a", "uid": "1"}, "rules": [{"resources": ["nodes"]}]});
+        store.update(ROLES, key.clone(), gathered.revision, own.clone()).unwrap();
+        aggregate(&server.state, &gathered, &[&source]).unwrap();
+        assert_eq!(store.get(ROLES, &key).unwrap().value["rules"], own["rules"]);
+    }
 
     #[test]
     fn a_role_gathers_the_rules_of_those_that_it_selects_each_once() {

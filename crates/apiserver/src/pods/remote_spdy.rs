@@ -76,6 +76,7 @@ async fn session<R: AsyncRead + Unpin>(
         {
             sender.send(OutboundFrame::Data { stream, data, last: true }).await.map_err(gone)?;
         }
+        // The client closes the connection once it has read everything.
         tokio::time::sleep(CLOSE_TIMEOUT).await;
         Ok(())
     };
@@ -100,6 +101,7 @@ async fn session<R: AsyncRead + Unpin>(
                 Frame::Reset { stream: from } if Some(from) == stream("stdin") => stdin = None,
                 Frame::Ping(id) => sender.send(OutboundFrame::Pong(id)).await.map_err(gone)?,
                 Frame::GoAway => break,
+                // All streams that the options ask for are open.
                 Frame::Open { stream, .. } => {
                     sender.send(OutboundFrame::Reset { stream }).await.map_err(gone)?;
                 }

@@ -14,11 +14,11 @@ use crate::pod_access::{PodAccess, PodRef};
 
 /// The most frames that wait for the socket: enough to keep it busy, and few enough to slow down the pod when the client is
 /// slow.
-const MAX_OUTGOING: usize = 32;
+const MAX_OUTGOING_FRAMES: usize = 32;
 /// The most frames that wait for the pod, per connection.
-const MAX_INCOMING: usize = 16;
+const MAX_INCOMING_FRAMES: usize = 16;
 /// The most bytes to read from the pod at once.
-const CHUNK: usize = 32 * 1024;
+const CHUNK_BYTES: usize = 32 * 1024;
 /// The most connections of one session.
 const MAX_CONNECTIONS: usize = 1024;
 
@@ -44,7 +44,7 @@ where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send,
 {
-    let (sender, frames) = mpsc::channel(MAX_OUTGOING);
+    let (sender, frames) = mpsc::channel(MAX_OUTGOING_FRAMES);
     let writing = Writer::new(output).write_all(frames);
     let reading = read(Reader::new(input), sender, access, pod);
     // a client that is gone reads nothing, and a failed write means that the client is gone
@@ -75,6 +75,7 @@ async fn read<R: AsyncRead + Unpin>(
                 let header = |name: &str| headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
                 let port = header("port").and_then(|p| p.parse::<u16>().ok()).filter(|p| *p > 0);
                 let id = header("requestid").unwrap_or_default().to_owned();
+                // A pair whose other stream never comes counts, too.
                 let (Some(port), true) = (port, pairs.len() + connections.len() < MAX_CONNECTIONS) else {
                     sender.send(OutboundFrame::Reset { stream }).await.map_err(gone)?;
                     continue;
@@ -91,7 +92,7 @@ async fn read<R: AsyncRead + Unpin>(
                 }
                 if let StreamPair { error: Some(error), data: Some(data) } = *pair {
                     pairs.remove(&id);
-                    let (input, received) = mpsc::channel(MAX_INCOMING);
+                    let (input, received) = mpsc::channel(MAX_INCOMING_FRAMES);
                     let connection = connect(
                         Arc::clone(&access),
                         pod.clone(),
@@ -110,6 +111,7 @@ async fn read<R: AsyncRead + Unpin>(
                 if let Some(connection) = connections.get_mut(&stream) {
                     if let Some(input) = &connection.input
                         && !data.is_empty()
+                        // Without the windows of SPDY, a port that reads slowly holds up the other ports of its session.
                         && input.send(data).await.is_err()
                     {
                         connection.input = None;
@@ -161,7 +163,7 @@ async fn connect(
                 let _ = to_pod.shutdown().await;
             };
             let outward = async {
-                let mut buffer = vec![0; CHUNK];
+                let mut buffer = vec![0; CHUNK_BYTES];
                 loop {
                     match from_pod.read(&mut buffer).await {
                         Ok(0) | Err(_) => return,

@@ -139,6 +139,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                         break;
                     }
                 }
+                // zlib asks for the dictionary in the first block of a connection.
                 Err(error) if error.needs_dictionary().is_some() => {
                     self.headers
                         .set_dictionary(&dictionary())
@@ -224,6 +225,7 @@ fn parse(plain: &[u8]) -> io::Result<Vec<(String, String)>> {
     let mut rest = plain;
     let count = take_number(&mut rest)?;
     let mut headers = Vec::new();
+    // The client chooses the number. kubectl sends three.
     for _ in 0..count.min(256) {
         let name = take_text(&mut rest)?;
         let value = take_text(&mut rest)?;

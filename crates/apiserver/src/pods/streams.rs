@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// The most bytes to read from a process at once.
-const CHUNK: usize = 32 * 1024;
+const CHUNK_BYTES: usize = 32 * 1024;
 
 /// Returns the Status that tells the client how the process ended. Clients read the exit code from it.
 pub(super) fn ending(ended: io::Result<i32>) -> Value {
@@ -31,7 +31,7 @@ pub(super) async fn copy_out<F: Future<Output = bool>>(
     mut send: impl FnMut(Vec<u8>) -> F,
 ) {
     let Some(mut source) = source else { return };
-    let mut buffer = vec![0; CHUNK];
+    let mut buffer = vec![0; CHUNK_BYTES];
     // Reading from a terminal whose process is gone returns an error.
     while let Ok(read @ 1..) = source.read(&mut buffer).await {
         if !send(buffer[..read].to_vec()).await {

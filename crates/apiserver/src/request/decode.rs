@@ -29,12 +29,11 @@ pub(crate) fn yaml(bytes: &[u8]) -> Result<Document, String> {
     // reports the error.
     if text.trim_start().starts_with('{') {
         depth::check_text(bytes).map_err(|error| error.to_string())?;
-    }
-    if text.trim_start().starts_with('{')
-        && let Ok(value) = serde_json::from_str(text)
-        && duplicate_fields(bytes).is_empty()
-    {
-        return Ok(Document { value, duplicates: Vec::new() });
+        if let Ok(value) = serde_json::from_str(text)
+            && duplicate_fields(bytes).is_empty()
+        {
+            return Ok(Document { value, duplicates: Vec::new() });
+        }
     }
     let mut options = serde_saphyr::Options::default();
     if let Some(budget) = &mut options.budget {

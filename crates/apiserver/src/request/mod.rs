@@ -39,7 +39,7 @@ impl User {
 
     /// A user with the groups that their name implies.
     pub(crate) fn named(name: &str, mut groups: Vec<String>) -> Self {
-        if let Some(("", account)) = name.split_once("system:serviceaccount:")
+        if let Some(account) = name.strip_prefix("system:serviceaccount:")
             && let Some((namespace, _)) = account.split_once(':')
             && groups.is_empty()
         {

@@ -164,11 +164,14 @@ impl Journal {
 
     /// Opens the file again after a failed write, and restores the previous row of that write.
     fn reopened(&mut self) -> Result<Database, redb::Error> {
-        let database = (self.open)(&self.path)?;
-        if let Some(before) = &self.unsure {
-            catch_panic(|| write(&database, before))?;
-            self.unsure = None;
-        }
+        let database = catch_panic(|| {
+            let database = (self.open)(&self.path)?;
+            if let Some(before) = &self.unsure {
+                write(&database, before)?;
+            }
+            Ok(database)
+        })?;
+        self.unsure = None;
         tracing::info!(file = %self.path.display(), "The journal can be written again.");
         Ok(database)
     }
@@ -324,6 +327,26 @@ mod tests {
         assert_eq!(revision, 4);
         let seen: Vec<_> = kept.iter().map(|kept| (kept.key.name.as_str(), kept.revision)).collect();
         assert_eq!(seen, [("a", 2), ("b", 3), ("c", 4)]);
+    }
+
+    #[test]
+    fn a_file_that_is_damaged_while_it_cannot_be_written_refuses_changes_and_ends_no_request() {
+        static OPENED: AtomicBool = AtomicBool::new(false);
+        let open: OpenDatabase = |path| {
+            // The library panics on some damages.
+            assert!(!OPENED.load(Ordering::SeqCst), "a page");
+            Database::create(path)
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let (mut journal, ..) = Journal::open_with(folder.path(), open).unwrap();
+        journal.database = None;
+        OPENED.store(true, Ordering::SeqCst);
+        let change = |journal: &mut Journal| {
+            journal.record("t", &Key::new("n", "a"), (None, Some(&stored("a", 2))), 2)
+        };
+        assert!(matches!(change(&mut journal), Err(redb::Error::Corrupted(_))));
+        OPENED.store(false, Ordering::SeqCst);
+        change(&mut journal).unwrap();
     }
 
     #[test]

@@ -72,6 +72,8 @@ pub struct Store {
 #[derive(Debug)]
 struct Inner {
     revision: u64,
+    /// The revision at the start of this process. Nothing is known about the changes before it.
+    opened: u64,
     tables: HashMap<Arc<str>, Table>,
     journal: Option<Journal>,
 }
@@ -90,6 +92,7 @@ impl Store {
             inner: Mutex::new(Inner {
                 // etcd starts at 1; no revision below the first write ever has objects
                 revision: 1,
+                opened: 0,
                 tables: HashMap::new(),
                 journal: None,
             }),
@@ -101,12 +104,12 @@ impl Store {
     pub(crate) fn persistent(directory: &Path, window: usize) -> Result<Self, JournalError> {
         let (journal, revision, objects) = Journal::open(directory)?;
         let mut tables: HashMap<Arc<str>, Table> = HashMap::new();
-        // The window begins at this revision: a watch from before the restart is too old, and its client lists again.
         for kept in objects {
             let table = tables.entry(Arc::from(kept.table)).or_insert_with(|| Table::new(revision));
             table.objects.insert(kept.key, Arc::new(StoredObject::new(kept.object, kept.revision)).kept());
         }
-        Ok(Self { inner: Mutex::new(Inner { revision, tables, journal: Some(journal) }), window })
+        let inner = Inner { revision, opened: revision, tables, journal: Some(journal) };
+        Ok(Self { inner: Mutex::new(inner), window })
     }
 
     /// The revision of the last write.
@@ -144,7 +147,7 @@ impl Store {
         let inner = self.inner.lock();
         let objects = match inner.tables.get(table) {
             Some(t) => t.range_at(namespace, revision)?,
-            None => Vec::new(),
+            None => Table::new(inner.opened).range_at(namespace, revision)?,
         };
         Ok(Snapshot { revision, objects })
     }
@@ -171,6 +174,7 @@ impl Store {
     ) -> Result<Arc<StoredObject>, WriteError> {
         depth::check(&value)?;
         let mut inner = self.inner.lock();
+        // In one step with the write: webhooks were called since the request was checked, and a namespace may be going by now.
         if !parents.iter().all(|(table, key)| inner.is_live(table, key)) {
             return Err(WriteError::Leaving);
         }
@@ -204,9 +208,8 @@ impl Store {
     /// Returns a signal of the table's changes, whose value is the table's last revision. The signal ends when the table is
     /// dropped.
     pub fn subscribe(&self, table: &str) -> watch::Receiver<u64> {
-        let mut inner = self.inner.lock();
         // A watch may come before the first object of its kind.
-        inner.tables.entry(table.into()).or_insert_with(|| Table::new(0)).signal.subscribe()
+        self.inner.lock().table(table).signal.subscribe()
     }
 
     /// Returns up to `most` changes of a table after `cursor`, and the cursor for the next call.
@@ -259,7 +262,7 @@ impl Store {
                 .map_err(|error| WriteError::Journal(error.to_string()))?;
         }
         inner.revision = revision;
-        let target = inner.tables.entry(table.into()).or_insert_with(|| Table::new(0));
+        let target = inner.table(table);
         let kept = after.kept();
         if deleted {
             target.objects.remove(&key);
@@ -274,6 +277,12 @@ impl Store {
 // === impl Inner ===
 
 impl Inner {
+    /// Returns a table, which is created if it has no objects yet. Its window begins at the start of this process: a watch from
+    /// before is too old, even if the table is empty now, because the process before may have deleted its objects.
+    fn table(&mut self, table: &str) -> &mut Table {
+        self.tables.entry(table.into()).or_insert_with(|| Table::new(self.opened))
+    }
+
     /// Whether an object exists and is not being deleted.
     fn is_live(&self, table: &str, key: &Key) -> bool {
         let found = self.tables.get(table).and_then(|table| table.objects.get(key));
@@ -291,6 +300,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_watch_from_before_a_restart_is_too_old_even_if_its_table_is_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::persistent(folder.path(), 16).unwrap();
+        let key = Key::new("", "a");
+        let created = store.create("t", key.clone(), json!({"metadata": {"name": "a"}}), &[]).unwrap();
+        store.delete("t", key, created.revision).unwrap();
+        drop(store);
+        let store = Store::persistent(folder.path(), 16).unwrap();
+        let _signal = store.subscribe("t");
+        assert!(store.changes("t", created.revision, 16).is_err(), "the deletion would never be seen");
+        assert!(store.list_at("t", None, created.revision).is_err());
+        assert!(store.list_at("other", None, created.revision).is_err());
+        assert!(store.changes("t", store.revision(), 16).is_ok());
+    }
 
     #[test]
     fn an_object_is_only_created_while_what_it_belongs_to_stays() {

@@ -47,11 +47,15 @@ pub(crate) async fn object(
     }
     let generated = value["metadata"]["name"].as_str().is_none_or(str::is_empty)
         && value["metadata"]["generateName"].as_str().is_some_and(|g| !g.is_empty());
-    let mut tries = 0;
+    let (warnings, mut tries) = (call.warnings.len(), 0);
     loop {
         let result = attempt(call, &resource, value.clone(), dry_run, track).await;
         match result {
-            Err(error) if generated && error.reason == "AlreadyExists" && tries < MAX_ATTEMPTS => tries += 1,
+            Err(error) if generated && error.reason == "AlreadyExists" && tries < MAX_ATTEMPTS => {
+                tries += 1;
+                // The next attempt warns again.
+                call.warnings.truncate(warnings);
+            }
             other => return other,
         }
     }

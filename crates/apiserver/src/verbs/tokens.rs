@@ -18,9 +18,9 @@ use crate::{
 };
 
 /// The lifetime of a token whose request names none, and the shortest and longest, in seconds.
-const LIFE: i64 = 3600;
-const MIN_LIFE: i64 = 600;
-const MAX_LIFE: i64 = 1 << 32;
+const DEFAULT_LIFETIME_SECONDS: i64 = 3600;
+const MIN_LIFETIME_SECONDS: i64 = 600;
+const MAX_LIFETIME_SECONDS: i64 = 1 << 32;
 
 /// Answers with a new token of the account.
 pub(crate) fn request(call: &Call<'_>) -> Result<Answer, ApiError> {
@@ -32,10 +32,10 @@ pub(crate) fn request(call: &Call<'_>) -> Result<Answer, ApiError> {
     };
     let body = incoming::document(call, &asked)?.value;
     let spec = &body["spec"];
-    let seconds = spec["expirationSeconds"].as_i64().unwrap_or(LIFE);
+    let seconds = spec["expirationSeconds"].as_i64().unwrap_or(DEFAULT_LIFETIME_SECONDS);
     let detail = match seconds {
-        ..MIN_LIFE => Some("may not specify a duration less than 10 minutes"),
-        MIN_LIFE..=MAX_LIFE => None,
+        ..MIN_LIFETIME_SECONDS => Some("may not specify a duration less than 10 minutes"),
+        MIN_LIFETIME_SECONDS..=MAX_LIFETIME_SECONDS => None,
         _ => Some("may not specify a duration larger than 2^32 seconds"),
     };
     if let Some(detail) = detail {

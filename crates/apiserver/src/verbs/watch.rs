@@ -27,9 +27,9 @@ use crate::{
 
 /// How many changes to take from the window at once: enough to take the lock rarely, few enough to keep little of the past
 /// in memory.
-const BATCH: usize = 256;
+const MAX_BATCH: usize = 256;
 /// The interval of bookmarks for watches that ask for them.
-const BOOKMARKS: Duration = Duration::from_mins(1);
+const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
 /// The longest lifetime in seconds of a watch without a timeout. Clients then open a new watch.
 const MAX_WATCH_SECONDS: u64 = 1800;
 
@@ -75,6 +75,7 @@ pub(crate) fn open(call: &Call<'_>) -> Result<Answer, ApiError> {
     } else {
         match asked {
             Some(asked) if asked > 0 => asked,
+            // `sendInitialEvents=false` without a revision: from now on.
             _ => store.revision(),
         }
     };
@@ -82,7 +83,7 @@ pub(crate) fn open(call: &Call<'_>) -> Result<Answer, ApiError> {
         .and_then(|t| u64::try_from(t).ok())
         .filter(|t| *t > 0)
         .map_or(MAX_WATCH_SECONDS, |t| t.min(MAX_WATCH_SECONDS * 24));
-    let mut bookmarks = tokio::time::interval_at(Instant::now() + BOOKMARKS, BOOKMARKS);
+    let mut bookmarks = tokio::time::interval_at(Instant::now() + BOOKMARK_INTERVAL, BOOKMARK_INTERVAL);
     bookmarks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let watcher = Watcher {
         state: Arc::clone(call.state),
@@ -214,7 +215,7 @@ impl Watcher {
 
     /// Takes the next changes from the window.
     fn advance(&mut self) -> Result<(), RevisionExpired> {
-        let (changes, next) = self.state.store.changes(&self.resource.table, self.cursor, BATCH)?;
+        let (changes, next) = self.state.store.changes(&self.resource.table, self.cursor, MAX_BATCH)?;
         self.cursor = next;
         let namespace = self.namespace.as_deref();
         let selector = &self.selector;

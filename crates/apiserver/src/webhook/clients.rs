@@ -106,6 +106,7 @@ impl WebhookClients {
         let client = builder.build().map_err(|error| error.to_string())?;
         let mut clients = self.clients.lock();
         if clients.len() >= MAX_CLIENTS {
+            // Nothing says which of them are still used, and a client is quickly made.
             clients.clear();
         }
         clients.insert(target, client.clone());

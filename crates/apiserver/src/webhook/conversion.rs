@@ -8,10 +8,10 @@ use uuid::Uuid;
 use crate::{state::State, status::ApiError, strategy};
 
 /// The timeout of a conversion, as in kube-apiserver.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const CONVERSION_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The version of the reviews that are sent and expected.
-const REVIEW: &str = "apiextensions.k8s.io/v1";
+const REVIEW_VERSION: &str = "apiextensions.k8s.io/v1";
 
 /// Calls a conversion webhook to convert `objects` to `api_version`. The result has the same order and number. Objects that
 /// already have that version are not sent. The webhook may only change labels and annotations in the metadata.
@@ -31,7 +31,7 @@ pub(crate) async fn convert(
     let uid = Uuid::new_v4().to_string();
     let review = json!({
         "kind": "ConversionReview",
-        "apiVersion": REVIEW,
+        "apiVersion": REVIEW_VERSION,
         "request": {
             "uid": uid,
             "desiredAPIVersion": api_version,
@@ -41,14 +41,14 @@ pub(crate) async fn convert(
     let failed = |why: &str| ApiError::unexpected_error(format!("{webhook} failed: {why}"));
     let mut answer = state
         .outgoing
-        .call(&state.store, &config["clientConfig"], TIMEOUT, &review)
+        .call(&state.store, &config["clientConfig"], CONVERSION_TIMEOUT, &review)
         .await
         .map_err(|why| failed(&why))?;
     let text = |field: &str| answer[field].as_str().unwrap_or_default();
     let (kind, version) = (text("kind"), text("apiVersion"));
-    if kind != "ConversionReview" || version != REVIEW {
+    if kind != "ConversionReview" || version != REVIEW_VERSION {
         return Err(failed(&format!(
-            "expected webhook response of {REVIEW}, Kind=ConversionReview, got {version}, Kind={kind}"
+            "expected webhook response of {REVIEW_VERSION}, Kind=ConversionReview, got {version}, Kind={kind}"
         )));
     }
     // A review is an object, so `IndexMut` cannot panic here.

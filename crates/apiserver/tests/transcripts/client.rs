@@ -11,7 +11,7 @@ use kube::{
     Api,
     api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
 };
-use longboat_apiserver::{ApiServer, Loops, Options};
+use longboat_apiserver::{ApiServer, Options};
 use serde_json::json;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -86,7 +86,7 @@ async fn a_deleted_namespace_is_emptied_and_goes() {
     let shutdown = CancellationToken::new();
     let loops = tokio::spawn({
         let (server, shutdown) = (server.clone(), shutdown.clone());
-        async move { server.run_loops(Loops::default(), shutdown).await }
+        async move { server.run_loops(shutdown).await }
     });
     let client = server.client("default");
     let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -116,7 +116,7 @@ async fn dependents_go_with_their_owner_and_orphans_stay() {
     let shutdown = CancellationToken::new();
     let loops = tokio::spawn({
         let (server, shutdown) = (server.clone(), shutdown.clone());
-        async move { server.run_loops(Loops::default(), shutdown).await }
+        async move { server.run_loops(shutdown).await }
     });
     let maps: Api<ConfigMap> = Api::default_namespaced(server.client("default"));
     for (owner, params, stays) in [

@@ -126,3 +126,49 @@ async fn a_pod_that_is_bound_meanwhile_stays_on_its_node() {
     let (_, pod) = ask(&client, "GET", POD, "", "").await;
     assert_eq!(pod["spec"]["nodeName"], "rival");
 }
+
+/// Changes a ConfigMap while its first deletion is admitted, and warns each time.
+struct Editor {
+    client: kube::Client,
+    has_edited: AtomicBool,
+}
+
+const MAP: &str = "/api/v1/namespaces/default/configmaps/a";
+
+impl Admission for Editor {
+    fn handles(&self, _: &str, resource: &str) -> bool {
+        resource == "configmaps"
+    }
+
+    fn mutate(&self, _: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
+        async { AdmissionAnswer::default() }.boxed()
+    }
+
+    fn validate(&self, request: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
+        let is_deletion = request.operation == "DELETE";
+        let is_first = is_deletion && !self.has_edited.swap(true, Ordering::Relaxed);
+        let client = self.client.clone();
+        async move {
+            if is_first {
+                let edit = json!({"data": {"a": "b"}}).to_string();
+                assert_eq!(ask(&client, "PATCH", MAP, "application/merge-patch+json", edit).await.0, 200);
+            }
+            let warnings = if is_deletion { vec!["think twice".to_owned()] } else { Vec::new() };
+            AdmissionAnswer { warnings, ..AdmissionAnswer::default() }
+        }
+        .boxed()
+    }
+}
+
+#[tokio::test]
+async fn a_deletion_that_is_tried_again_warns_once() {
+    let server = ApiServer::new(Options::default()).unwrap();
+    let client = server.client("default");
+    server.add_admission(Arc::new(Editor { client: client.clone(), has_edited: AtomicBool::new(false) }));
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    create(&client, "/api/v1/namespaces/default/configmaps", &map).await;
+    let request = http::Request::delete(MAP).body(kube::client::Body::empty()).unwrap();
+    let response = client.send(request).await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.headers().get_all("warning").iter().count(), 1);
+}

@@ -1,5 +1,6 @@
 //! Syntax errors in JSON, worded like Go's scanner.
 
+use longboat_types::quote::quote_with;
 use serde_json::Value;
 
 /// Parses JSON.
@@ -24,8 +25,8 @@ struct Scanner<'a> {
     depth: usize,
 }
 
-/// Go's limit on nesting.
-const MAX_DEPTH: usize = 10_000;
+/// The deepest nesting. Go's limit is 10,000, but each level needs stack here.
+const MAX_DEPTH: usize = 1_000;
 
 impl Scanner<'_> {
     fn peek(&self) -> Option<u8> {
@@ -43,17 +44,8 @@ impl Scanner<'_> {
         match self.peek() {
             None => "unexpected end of JSON input".to_owned(),
             Some(byte) => {
-                let shown = match byte {
-                    b'\'' => "'\\''".to_owned(),
-                    b'"' => "'\"'".to_owned(),
-                    b'\n' => "'\\n'".to_owned(),
-                    b'\r' => "'\\r'".to_owned(),
-                    b'\t' => "'\\t'".to_owned(),
-                    b'\\' => "'\\\\'".to_owned(),
-                    byte if byte < 0x20 || byte == 0x7f => format!("'\\x{byte:02x}'"),
-                    byte if (0x80..0xa0).contains(&byte) => format!("'\\u00{byte:02x}'"),
-                    byte => format!("'{}'", char::from(byte)),
-                };
+                // Go's scanner takes each byte of a longer character for a character of its own.
+                let shown = quote_with(char::from(byte).encode_utf8(&mut [0; 4]), '\'');
                 format!("invalid character {shown} {context}")
             }
         }
@@ -70,7 +62,7 @@ impl Scanner<'_> {
 
     fn value(&mut self) -> Result<(), String> {
         self.depth += 1;
-        if self.depth > MAX_DEPTH.min(1_000) {
+        if self.depth > MAX_DEPTH {
             return Err("exceeded max depth".to_owned());
         }
         self.space();
@@ -203,5 +195,27 @@ impl Scanner<'_> {
             self.pos += 1;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn characters_that_json_does_not_have_are_shown_as_go_shows_them() {
+        for (text, error) in [
+            ("\u{7}", "invalid character '\\a' looking for beginning of value"),
+            ("\"\u{8}\"", "invalid character '\\b' in string literal"),
+            ("[1\u{b}]", "invalid character '\\v' after array element"),
+            ("{\u{c}}", "invalid character '\\f' looking for beginning of object key string"),
+            ("\u{1}", "invalid character '\\x01' looking for beginning of value"),
+            ("{}\\", "invalid character '\\\\' after top-level value"),
+            ("'", "invalid character '\\'' looking for beginning of value"),
+            ("{1", "invalid character '1' looking for beginning of object key string"),
+            ("\u{85}", "invalid character 'Â' looking for beginning of value"),
+        ] {
+            assert_eq!(parse(text), Err(error.to_owned()), "{text:?}");
+        }
     }
 }

@@ -342,6 +342,7 @@ fn ingress(
     if raw.ingress_gateway.is_empty() {
         return Err(invalid("invalid ingress config - ingressGateway is required"));
     }
+    // Without the Gateway API the reference does not check the form, so a gateway without a namespace is possible.
     let parts: Vec<&str> = raw.kserve_ingress_gateway.split('/').collect();
     if raw.enable_gateway_api && !matches!(parts[..], [ns, name] if is_label(ns) && is_label(name)) {
         return Err(invalid(

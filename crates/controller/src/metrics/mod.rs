@@ -23,18 +23,18 @@ pub use settings::MetricsSettings;
 use crate::{error::ReconcileError, queue::QueueStats};
 
 /// Bucket bounds of controller-runtime's histogram of reconcile times, in seconds.
-const RECONCILE: &[f64] = &[
+const RECONCILE_BUCKETS: &[f64] = &[
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25,
     1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0,
     50.0, 60.0,
 ];
 /// Prometheus' default bucket bounds, in seconds.
-const LATENCY: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+const LATENCY_BUCKETS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 /// Bucket bounds of a phase, which may take microseconds, in seconds.
-const PHASE: &[f64] =
+const PHASE_BUCKETS: &[f64] =
     &[0.000_01, 0.000_05, 0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0];
 /// Bucket bounds of client-go's queues: powers of ten from 10 ns.
-const QUEUE: &[f64] = &[1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0];
+const QUEUE_BUCKETS: &[f64] = &[1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0];
 
 labels! {
     struct ControllerLabel { controller: &'static str }
@@ -74,7 +74,7 @@ metrics! {
         reconciles: Family<ResultLabels, Counter> => "controller_runtime_reconcile", "Reconciles by result";
         errors: Family<ControllerLabel, Counter>
             => "controller_runtime_reconcile_errors", "Reconciles that failed";
-        times: Histograms<ControllerLabel> = Family::new_with_constructor(Buckets(RECONCILE))
+        times: Histograms<ControllerLabel> = Family::new_with_constructor(Buckets(RECONCILE_BUCKETS))
             => "controller_runtime_reconcile_time_seconds", "Duration of reconciles";
         active: Family<ControllerLabel, Gauge> => "controller_runtime_active_workers", "Running reconciles";
         most: Family<ControllerLabel, Gauge>
@@ -82,20 +82,20 @@ metrics! {
         adds: Family<QueueLabels, Counter> => "workqueue_adds", "Objects that were added to the queue";
         retries: Family<QueueLabels, Counter>
             => "workqueue_retries", "Objects that were added again after a failure";
-        waited: Histograms<QueueLabels> = Family::new_with_constructor(Buckets(QUEUE))
+        waited: Histograms<QueueLabels> = Family::new_with_constructor(Buckets(QUEUE_BUCKETS))
             => "workqueue_queue_duration_seconds", "Time that objects waited in the queue";
-        worked: Histograms<QueueLabels> = Family::new_with_constructor(Buckets(QUEUE))
+        worked: Histograms<QueueLabels> = Family::new_with_constructor(Buckets(QUEUE_BUCKETS))
             => "workqueue_work_duration_seconds", "Time to process an object from the queue";
         webhook_requests: Family<WebhookCodeLabels, Counter>
             => "controller_runtime_webhook_requests", "Requests to webhooks by status code";
-        webhook_times: Histograms<WebhookLabel> = Family::new_with_constructor(Buckets(LATENCY))
+        webhook_times: Histograms<WebhookLabel> = Family::new_with_constructor(Buckets(LATENCY_BUCKETS))
             => "controller_runtime_webhook_latency_seconds", "Duration of requests to webhooks";
         webhook_open: Family<WebhookLabel, Gauge>
             => "controller_runtime_webhook_requests_in_flight", "Running requests to webhooks";
         requests: Family<RequestLabels, Counter> => "rest_client_requests", "Requests to the API server";
         writes: Family<WriteLabels, Counter>
             => "longboat_writes", "Writes to the API server, by resource and verb";
-        phases: Histograms<PhaseLabel> = Family::new_with_constructor(Buckets(PHASE))
+        phases: Histograms<PhaseLabel> = Family::new_with_constructor(Buckets(PHASE_BUCKETS))
             => "longboat_reconcile_phase_seconds", "Duration of each phase of the reconciles of services";
         leads: Family<NameLabel, Gauge>
             => "leader_election_master_status", "1 if this replica is the leader and reconciles";
@@ -226,7 +226,7 @@ impl Metrics {
     }
 
     /// Records a request to the API server and its status code, or that it had no answer.
-    pub(crate) fn asked(&self, asked: &ApiRequest, host: &str, code: Option<u16>) {
+    pub(crate) fn count_request(&self, asked: &ApiRequest, host: &str, code: Option<u16>) {
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
         let labels = RequestLabels { code, host: host.to_owned(), method: asked.method.clone() };
         self.requests.get_or_create(&labels).inc();

@@ -21,7 +21,7 @@ use super::{BuildLabels, QueueLabels, Worker, process::Usage};
 use crate::{context::Context, queue::Load};
 
 /// Most services whose conditions get lines of their own. With ten conditions each, that is 20,000 lines.
-const SERVICES: usize = 2000;
+const MAX_SERVICES: usize = 2000;
 
 labels! {
     struct ConditionLabels {
@@ -45,7 +45,7 @@ pub(super) fn page(context: &Context) -> String {
     context.metrics.add_to(&mut registry);
     queues(context, &mut registry);
     let all: Vec<_> = context.caches.inference_services.all().collect();
-    services(&all, SERVICES, &mut registry);
+    services(&all, MAX_SERVICES, &mut registry);
     info(&all, &mut registry);
     traces(&mut registry);
     process(&mut registry);
@@ -83,6 +83,7 @@ fn queues(context: &Context, registry: &mut Registry) {
 
 fn services(all: &[Arc<LLMInferenceService>], limit: usize, registry: &mut Registry) {
     let mut ready: BTreeMap<&'static str, i64> = [("True", 0), ("False", 0), ("Unknown", 0)].into();
+    // Made anew for each scrape, so that the series of a deleted service go with it.
     let conditions: Family<ConditionLabels, Gauge> = Family::default();
     let mut left_out = 0;
     for (index, service) in all.iter().enumerate() {

@@ -19,11 +19,11 @@ use super::{page::page, settings::MetricsSettings};
 use crate::{context::Context, error::Error};
 
 /// Concurrent connections.
-const CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 /// How long a TLS handshake or the head of a request may take. An idle connection is closed after it.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Validity of the self-signed certificate. Scrapers do not verify it, as with KServe's; it outlives any process.
-const DAYS: u32 = 3650;
+const VALIDITY_DAYS: u32 = 3650;
 /// The metrics port: bound, but not served yet.
 pub(crate) struct Monitoring {
     listener: TcpListener,
@@ -52,7 +52,7 @@ impl Monitoring {
                 common_name: host.clone(),
                 dns_names: vec![host, "localhost".to_owned()],
                 ips: vec![[127, 0, 0, 1].into()],
-                days: DAYS,
+                days: VALIDITY_DAYS,
                 ..LeafRequest::default()
             };
             // One scrape at a time needs no HTTP/2, whose idle connections would have to be limited.
@@ -90,7 +90,7 @@ impl Monitoring {
                 }
             }
         };
-        longboat_accept::until(&end, listener, CONNECTIONS, connection).await.shutdown().await;
+        longboat_accept::until(&end, listener, MAX_CONNECTIONS, connection).await.shutdown().await;
     }
 }
 

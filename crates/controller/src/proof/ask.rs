@@ -34,6 +34,7 @@ const METRICS_READ_INTERVAL: Duration = Duration::from_secs(1);
 /// Sends the request, and reads the metrics that show what the engines did.
 pub(super) async fn observe_probe(probe: &Probe) -> ProbeObservation {
     let pods = pod_client(probe);
+    // Only the growth of the counters shows that the caches of this request were transferred.
     let before = if probe.disaggregated { metrics(&pods, probe).await } else { Vec::new() };
     let context = if probe.disaggregated { context(&pods, probe).await } else { None };
     let mut answer = ask(probe, context).await;
@@ -43,6 +44,7 @@ pub(super) async fn observe_probe(probe: &Probe) -> ProbeObservation {
     let at = Timestamp::now().as_second();
     let is_fine = answer.as_ref().is_ok_and(|answer| answer.code == 200);
     let mut seen = ProbeObservation { answer, pods: Vec::new(), at };
+    // The answer alone proves a single engine. Whether a KV cache was transferred shows only in the metrics.
     if is_fine && !probe.disaggregated {
         return seen;
     }

@@ -107,6 +107,7 @@ impl Proofs {
         let due: Vec<(Key, Probe)> = state.due.drain().collect();
         for (service, probe) in due {
             let sent = Arc::new(AtomicBool::new(false));
+            // Under the lock, so that a task that ends at once finds its entry in `finish`.
             let task = start(&service, &probe, Arc::clone(&sent));
             state.under_way.insert(service, ProbeTask { probe, sent, task });
         }

@@ -90,6 +90,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// gets background priority.
     pub(crate) fn add(&self, key: K) {
         let priority = {
+            // The lock is released before the key is added. A failure in between gives one key a priority that is too high.
             let state = self.state.lock();
             let has_failed = state.failures.get(&key).is_some_and(|failures| !failures.is_conflict);
             if has_failed || state.is_starting { Priority::Background } else { Priority::Change }
@@ -204,6 +205,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
 /// Returns the delay, which doubles with each failure in a row. The jitter shortens it by up to a quarter.
 fn delay_after(failures: u32, jitter: f64) -> Duration {
+    // A shift by 32 or more has no result, and such a delay is far beyond the maximum.
     let doubled = FIRST_DELAY.saturating_mul(1_u32.checked_shl(failures - 1).unwrap_or(u32::MAX));
     doubled.min(MAX_RETRY_DELAY).mul_f64(1.0 - 0.25 * jitter.clamp(0.0, 1.0))
 }

@@ -52,9 +52,12 @@ pub(super) struct State<K> {
     pub(super) running: HashMap<K, Instant>,
     /// Keys that were added while they were running.
     pub(super) again: HashMap<K, Priority>,
+    /// The keys that wait for a retry, by its time. The number tells keys apart whose retries are due at the same moment.
     pub(super) delayed: BTreeMap<(Instant, u64), K>,
+    /// The place of each key in `delayed`.
     due: HashMap<K, (Instant, u64)>,
     pub(super) failures: HashMap<K, Failures>,
+    /// The last number that was given to a key.
     sequence: u64,
     /// The number of keys taken so far.
     taken: u64,

@@ -63,8 +63,8 @@ fn subject_of(service: &LLMInferenceService) -> Subject {
 
 fn forget(context: &Context, key: &Key) {
     context.index.remove(key);
-    context.judge.forget(key);
-    context.settled.forget(key);
+    context.validator.forget(key);
+    context.apply_cache.forget(key);
     context.forget_layers(key);
     context.proofs.forget(key);
     context.downloads.forget(key);
@@ -84,6 +84,7 @@ async fn update(
 ) -> Result<Option<String>, ReconcileError> {
     let mut reconcile = Reconcile::new(context, subject, service);
     let observation = reconcile.observe();
+    // Before composing: a service that cannot be composed must not send traffic to members that are going.
     let (mut observation, pruned) = Box::pin(reconcile.prune_route(observation)).await;
     let composition = reconcile.compose(&observation);
     let outcome = match composition.spec(service) {
@@ -105,6 +106,7 @@ async fn finalize(
 ) -> Result<(), ReconcileError> {
     if finalizer::has(service, names::SERVICE_FINALIZER) {
         let began = context.index.now();
+        // Settings that cannot be used must not keep a service from being deleted.
         let platform = context.platform().unwrap_or_default();
         let snapshot = observe::snapshot(context, &subject.key, platform, Timestamp::now());
         let plan::Finalization { remove, senders, reads } = plan::finalization(service, &snapshot)?;
@@ -115,7 +117,7 @@ async fn finalize(
             return wait_for(context, subject, service, &senders).await;
         }
         for object in remove {
-            remove::one(context, subject, &object).await?;
+            remove::child(context, subject, &object).await?;
         }
         finalizer::remove(context, service, names::SERVICE_FINALIZER).await?;
     }

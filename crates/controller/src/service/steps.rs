@@ -201,7 +201,7 @@ impl<'a> Reconcile<'a> {
         for warning in effective.warnings.iter().chain(&advice) {
             context.events.warning_once(subject, warning.reason, warning.message.clone());
         }
-        let rejection = context.judge.rejection(&subject.key, &effective.spec);
+        let rejection = context.validator.rejection(&subject.key, &effective.spec);
         Composition {
             outcome: Outcome::of_merged(&effective.applied, rejection.as_ref(), is_stopped),
             spec: Some(effective.spec),
@@ -302,7 +302,7 @@ impl<'a> Reconcile<'a> {
             }
         }
         for object in remove.iter().filter(|_| !is_refused) {
-            if let Err(error) = remove::one(context, subject, object).await {
+            if let Err(error) = remove::child(context, subject, object).await {
                 verdict = verdict.and(Err(error));
             }
         }

@@ -101,6 +101,7 @@ async fn follow(
     let mut state = None;
     while let Some(Some(event)) = cancel.run_until_cancelled(events.next()).await {
         match event {
+            // A list that broke off is begun anew.
             Ok(Event::Init) => present.clear(),
             Ok(Event::InitApply(object)) => {
                 present.insert((sink.store)(&context, &object));
@@ -111,6 +112,7 @@ async fn follow(
                     namespace.as_ref().map(Namespace::as_deref),
                     &std::mem::take(&mut present),
                 );
+                // Further lists follow when the API server no longer has the revision of the watch.
                 if state != Some(FirstList::Complete) {
                     state = Some(FirstList::Complete);
                     first(FirstList::Complete);
@@ -138,6 +140,7 @@ async fn follow(
                 } else {
                     tracing::debug!(kind = (sink.kind)(), error = %text_of_watch(&error), "The watch is interrupted.");
                 }
+                // 404 if the CRD is there, but the API server does not serve the kind yet.
                 if state.is_none() && [403, 404].iter().any(|code| watch_has_code(&error, *code)) {
                     state = Some(FirstList::Unavailable);
                     first(FirstList::Unavailable);
@@ -151,6 +154,7 @@ async fn follow(
 fn store<K: WatchedKind>(context: &Context, object: &ReceivedObject) -> Key {
     let key = Key::of_metadata(&object.metadata);
     let cache = K::cache(&context.caches);
+    // Most events repeat the response to our own write, which need not be decoded again.
     if cache.knows(&object.metadata) {
         return key;
     }

@@ -1,12 +1,6 @@
 //! The `clientConfig` of webhook configurations and CRDs, and the patch that puts the CA bundle into it.
 
-use std::borrow::Cow;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{
-    Resource,
-    core::{ApiResource, DynamicResourceScope},
-};
 use longboat_admission::{Hook, configurations::CONVERT};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -49,12 +43,6 @@ pub(super) enum CaBundleChange {
 // === impl CaBundleTarget ===
 
 impl CaBundleTarget {
-    /// Drops fields that are not needed: a CRD's managed fields are a megabyte.
-    pub(super) fn slim(mut self) -> Self {
-        self.metadata.managed_fields = None;
-        self
-    }
-
     /// Returns the change after which the object has `bundle` (base64 of PEM). The address in the object stays as it is.
     pub(super) fn change(&self, bundle: &str) -> CaBundleChange {
         let mut patch = Vec::new();
@@ -81,39 +69,6 @@ impl CaBundleTarget {
             Some(annotation) => CaBundleChange::Foreign(annotation),
             None => CaBundleChange::Patch(Value::Array(patch)),
         }
-    }
-}
-
-impl Resource for CaBundleTarget {
-    type DynamicType = ApiResource;
-    type Scope = DynamicResourceScope;
-
-    fn kind(resource: &ApiResource) -> Cow<'_, str> {
-        resource.kind.as_str().into()
-    }
-
-    fn group(resource: &ApiResource) -> Cow<'_, str> {
-        resource.group.as_str().into()
-    }
-
-    fn version(resource: &ApiResource) -> Cow<'_, str> {
-        resource.version.as_str().into()
-    }
-
-    fn api_version(resource: &ApiResource) -> Cow<'_, str> {
-        resource.api_version.as_str().into()
-    }
-
-    fn plural(resource: &ApiResource) -> Cow<'_, str> {
-        resource.plural.as_str().into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
     }
 }
 

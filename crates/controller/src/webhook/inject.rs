@@ -12,14 +12,11 @@ use kube::{
     Api, Client,
     api::{Patch, PatchParams},
     core::ApiResource,
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, Event},
-    },
+    runtime::watcher::Event,
 };
 use longboat_admission::{Subject, configurations};
 use longboat_api::v1alpha2::GROUP;
-use longboat_watch::{has_code, text_of, text_of_watch};
+use longboat_watch::{ReceivedObject, Selection, has_code, text_of, text_of_watch, watch_has_code};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -38,7 +35,9 @@ const MAX_BACKOFF: Duration = Duration::from_mins(1);
 
 /// Keeps the bundle of one object up to date.
 pub(super) struct Injector {
-    api: Api<CaBundleTarget>,
+    client: Client,
+    /// Selects the object.
+    selection: Selection,
     name: String,
     kind: String,
     check: Check,
@@ -59,6 +58,15 @@ enum State {
     Absent,
     Invisible,
     Present(Box<CaBundleTarget>),
+}
+
+// === impl State ===
+
+impl State {
+    fn of(object: &ReceivedObject) -> Self {
+        // Only metadata is typed, and an API server stores no object with other metadata.
+        object.read().map_or(Self::Unknown, |stanza| Self::Present(Box::new(stanza)))
+    }
 }
 
 // === impl CaConsumer ===
@@ -111,10 +119,12 @@ impl Injector {
         let check = Check::Trust(trusting);
         readiness.expect(check);
         let resource = trusting.resource();
+        let (name, kind) = (trusting.name(), resource.kind.clone());
         Self {
-            api: Api::all_with(client.clone(), &resource),
-            name: trusting.name(),
-            kind: resource.kind,
+            client: client.clone(),
+            selection: Selection::of_resource(resource).fields(format!("metadata.name={name}")),
+            name,
+            kind,
             check,
             readiness,
             bundle,
@@ -128,9 +138,8 @@ impl Injector {
 
     /// Keeps the object up to date until cancelled.
     pub(super) async fn run(mut self, cancel: CancellationToken) {
-        let config = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
-        let mut events = std::pin::pin!(watcher::watcher(self.api.clone(), config).default_backoff());
-        let mut listed = None;
+        let mut events = longboat_watch::events(&self.client, &self.selection);
+        let mut listed = State::Absent;
         loop {
             let wait = async {
                 match self.retry {
@@ -141,19 +150,19 @@ impl Injector {
             tokio::select! {
                 () = cancel.cancelled() => return,
                 () = wait => self.retry = None,
+                // The rotator, which holds the sender, ends only with the process.
                 changed = self.bundle.changed() => if changed.is_err() { return },
                 event = events.next() => match event {
                     None => return,
-                    Some(Ok(Event::Init)) => { listed = None; continue }
-                    Some(Ok(Event::InitApply(object))) => { listed = Some(object.slim()); continue }
-                    Some(Ok(Event::InitDone)) => {
-                        self.object = listed.take().map_or(State::Absent, |stanza| State::Present(Box::new(stanza)));
-                    }
-                    Some(Ok(Event::Apply(object))) => self.object = State::Present(Box::new(object.slim())),
+                    Some(Ok(Event::Init)) => { listed = State::Absent; continue }
+                    Some(Ok(Event::InitApply(object))) => { listed = State::of(&object); continue }
+                    Some(Ok(Event::InitDone)) => self.object = std::mem::replace(&mut listed, State::Absent),
+                    Some(Ok(Event::Apply(object))) => self.object = State::of(&object),
                     Some(Ok(Event::Delete(_))) => self.object = State::Absent,
                     Some(Err(error)) => {
                         tracing::debug!(kind = self.kind, name = self.name, error = %text_of_watch(&error), "The watch is interrupted.");
-                        if matches!(self.object, State::Unknown) && is_forbidden(&error) {
+                        let is_refused = [401, 403].iter().any(|code| watch_has_code(&error, *code));
+                        if matches!(self.object, State::Unknown) && is_refused {
                             self.object = State::Invisible;
                         } else {
                             continue;
@@ -219,15 +228,16 @@ impl Injector {
             Ok(patch) => patch,
             Err(error) => return self.readiness.fail(self.check, error.to_string()),
         };
-        let written = self.api.patch(&self.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await;
+        let api: Api<ReceivedObject> = self.selection.objects(&self.client);
+        let written = api.patch(&self.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await;
         match written {
-            Ok(stanza) => {
+            Ok(object) => {
                 tracing::info!(
                     kind = self.kind,
                     name = self.name,
                     "Wrote the CA of the webhooks into the object."
                 );
-                self.object = State::Present(Box::new(stanza.slim()));
+                self.object = State::of(&object);
                 self.readiness.done(self.check);
             }
             // Deleted, or changed since it was read: a watch event brings the current state.
@@ -250,8 +260,4 @@ impl Injector {
             self.said = Some(what.to_owned());
         }
     }
-}
-
-fn is_forbidden(error: &watcher::Error) -> bool {
-    matches!(error, watcher::Error::InitialListFailed(error) if has_code(error, 403) || has_code(error, 401))
 }

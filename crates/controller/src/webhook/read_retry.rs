@@ -3,7 +3,7 @@
 
 use std::{future::Future, time::Duration};
 
-use longboat_watch::text_of;
+use longboat_watch::{is_temporary, text_of};
 use tokio::time::{Instant, sleep, timeout_at};
 
 /// Pauses between attempts, two seconds in all.
@@ -15,7 +15,7 @@ const PAUSES: [Duration; 4] = [
 ];
 /// How long all attempts may take together. An API server gives up on a webhook after ten seconds, and then gives users no
 /// reason.
-const LIMIT: Duration = Duration::from_secs(8);
+const READ_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Why a read failed after all attempts.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +32,7 @@ pub(super) enum ReadError {
     #[error("{}", text_of(.0))]
     Refused(kube::Error),
     /// The last request had no answer in time.
-    #[error("the API server has not answered for {LIMIT:?}; try again")]
+    #[error("the API server has not answered for {READ_TIMEOUT:?}; try again")]
     Silence,
 }
 
@@ -40,28 +40,20 @@ pub(super) enum ReadError {
 pub(super) async fn with_retries<T, F: Future<Output = Result<T, kube::Error>>>(
     mut read: impl FnMut() -> F,
 ) -> Result<T, ReadError> {
-    let end = Instant::now() + LIMIT;
+    let end = Instant::now() + READ_TIMEOUT;
     let mut attempts = 0;
     loop {
         let answer = timeout_at(end, read()).await.map_err(|_| ReadError::Silence)?;
         attempts += 1;
         let source = match answer {
             Ok(found) => return Ok(found),
-            Err(error) if !may_pass(&error) => return Err(ReadError::Refused(error)),
+            Err(error) if !is_temporary(&error) => return Err(ReadError::Refused(error)),
             Err(error) => error,
         };
         match PAUSES.get(attempts - 1) {
             Some(pause) if Instant::now() + *pause < end => sleep(*pause).await,
             _ => return Err(ReadError::Failed { attempts, source }),
         }
-    }
-}
-
-/// Whether a retry may help.
-fn may_pass(error: &kube::Error) -> bool {
-    match error {
-        kube::Error::Api(status) => status.code == 429 || !(400..500).contains(&status.code),
-        _ => true,
     }
 }
 
@@ -109,7 +101,7 @@ mod tests {
         let start = Instant::now();
         let nothing = with_retries(std::future::pending::<Result<(), kube::Error>>).await;
         assert!(matches!(nothing, Err(ReadError::Silence)), "{nothing:?}");
-        assert_eq!(start.elapsed(), LIMIT);
+        assert_eq!(start.elapsed(), READ_TIMEOUT);
         // A slow answer leaves no time for another pause.
         let late = with_retries(|| async {
             sleep(Duration::from_millis(7950)).await;

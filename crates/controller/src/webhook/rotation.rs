@@ -8,18 +8,14 @@ use std::{
 
 use futures::StreamExt;
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use kube::{
-    Api, Client,
-    api::PostParams,
-    runtime::{WatchStreamExt, watcher},
-};
+use kube::{Api, Client, api::PostParams, runtime::watcher::Event};
 use longboat_api::{
     labels::{PART_OF, PART_OF_VALUE},
     names::WEBHOOK_CA,
 };
 use longboat_key::Namespace;
 use longboat_tls::{KeyPair, LeafRequest, ReplaceableConfig, ServerOptions, TlsError};
-use longboat_watch::{has_code, text_of, text_of_watch};
+use longboat_watch::{Selection, has_code, text_of, text_of_watch};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -29,9 +25,9 @@ use super::{
 };
 
 /// Type of the Secret.
-const TYPE: &str = "kubernetes.io/tls";
+const SECRET_TYPE: &str = "kubernetes.io/tls";
 /// Attempts at a write that conflicts.
-const ATTEMPTS: u32 = 10;
+const MAX_ATTEMPTS: u32 = 10;
 /// Longest wait after a failure.
 const MAX_BACKOFF: Duration = Duration::from_mins(1);
 /// Longest sleep until a date. A timer stops while a machine is suspended, so the clock is read at least this often.
@@ -106,8 +102,9 @@ impl CertificateRotator {
 
     /// Keeps everything up to date until cancelled.
     pub(super) async fn run(mut self, cancel: CancellationToken) {
-        let config = watcher::Config::default().fields(&format!("metadata.name={WEBHOOK_CA}"));
-        let mut events = std::pin::pin!(watcher::watcher(self.api.clone(), config).default_backoff());
+        let secrets = Selection::of::<Secret>().within(Some(self.namespace.as_deref()));
+        let this = secrets.fields(format!("metadata.name={WEBHOOK_CA}"));
+        let mut events = longboat_watch::events(&self.api.clone().into_client(), &this);
         loop {
             let wait = match self.settle().await {
                 Ok(wait) => wait,
@@ -125,7 +122,7 @@ impl CertificateRotator {
                 };
                 match event {
                     None => return,
-                    Some(Ok(watcher::Event::Init | watcher::Event::InitApply(_))) => {}
+                    Some(Ok(Event::Init | Event::InitApply(_))) => {}
                     Some(Ok(_)) => break,
                     Some(Err(error)) => {
                         tracing::debug!(error = %text_of_watch(&error), "The watch of the webhooks' CA is interrupted.");
@@ -142,7 +139,7 @@ impl CertificateRotator {
             attempts += 1;
             match self.rotate().await? {
                 RotationOutcome::Settled => break None,
-                RotationOutcome::Again if attempts < ATTEMPTS => {}
+                RotationOutcome::Again if attempts < MAX_ATTEMPTS => {}
                 RotationOutcome::Again => break Some(None),
                 RotationOutcome::Failed(error) => break Some(Some(error)),
             }
@@ -159,6 +156,7 @@ impl CertificateRotator {
             self.failures = 0;
         }
         let now = (self.clock)();
+        // A CA that only this replica has is rotated in memory; a shared one in `rotate`, with the Secret.
         if !self.shared {
             self.authority.advance(now, &self.lifetimes)?;
         }
@@ -224,7 +222,7 @@ impl CertificateRotator {
                 labels: Some([label].into()),
                 ..ObjectMeta::default()
             },
-            type_: Some(TYPE.to_owned()),
+            type_: Some(SECRET_TYPE.to_owned()),
             data: Some(self.authority.data()),
             ..Secret::default()
         }

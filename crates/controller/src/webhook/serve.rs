@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{answer::WebhookHandler, settings::Limits};
 
 /// Concurrent requests per connection. Go's clients open another connection above it.
-const STREAMS: u32 = 250;
+const MAX_STREAMS: u32 = 250;
 
 /// Serves until `shutdown`, then accepts no new connection and gives open requests a grace period.
 pub(super) async fn serve(
@@ -28,7 +28,7 @@ pub(super) async fn serve(
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
+        .max_concurrent_streams(MAX_STREAMS)
         .keep_alive_interval(limits.idle)
         .keep_alive_timeout(limits.patience);
     let server = Arc::new(Server {

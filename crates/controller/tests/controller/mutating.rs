@@ -69,3 +69,25 @@ async fn what_it_adds_is_not_fought_over_and_drift_is_still_put_right() {
     // A new process tries once, and learns that the write changes nothing.
     assert!(running.faults.writes() <= 1, "{after} before, {} after", running.faults.writes());
 }
+
+#[tokio::test]
+async fn what_it_adds_is_not_fought_over_after_a_conflict_either() {
+    let world = world().await;
+    world.server.add_admission(Arc::new(Meddler));
+    let running = Running::start(&world);
+    world.apply(service("llm", json!({}))).await;
+    let api = deployments(world.client());
+    world.eventually("the deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
+    world.settle(QUIET).await;
+    let updates = || {
+        let log = running.faults.log();
+        log.iter().filter(|write| write.method == "PUT" && write.path.ends_with("/llm-kserve")).count()
+    };
+    let before = updates();
+    running.faults.conflict(1);
+    let container = json!([{"name": "main", "env": [{"name": "A", "value": "B"}]}]);
+    let edit = json!({"spec": {"template": {"containers": container}}});
+    services(world.client()).patch("llm", &PatchParams::default(), &Patch::Merge(edit)).await.unwrap();
+    world.settle(QUIET).await;
+    assert_eq!(updates() - before, 1);
+}

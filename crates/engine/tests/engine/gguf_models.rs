@@ -94,6 +94,9 @@ async fn vectors_are_made_as_the_file_says_of_texts_with_what_is_added_to_them()
         assert_eq!(server.send("/v1/embeddings", &json!({"input": "a"})).await.status(), 404, "{name}");
         let answer = server.post("/v1/completions", &json!({"prompt": "a", "max_tokens": 2})).await;
         assert_eq!(answer["usage"]["prompt_tokens"], 1, "{name}");
+        let tokens = json!({"prompt": [token("C"), token("D")], "echo": true, "max_tokens": 1});
+        let answer = server.post("/v1/completions", &tokens).await;
+        assert!(answer["choices"][0]["text"].as_str().unwrap().starts_with("CD"), "{name}: {answer}");
         server.end().await;
     }
     let file = folder.path().join("embeds-unknown.gguf");

@@ -43,6 +43,7 @@ pub(crate) async fn follow<T: Clone>(
         match differs {
             Ok(false) => {}
             Ok(true) => {
+                // The present group comes last, so of two objects with the same name its own stays.
                 let all = found.iter().flat_map(|group| &group.now);
                 changed(all.map(|(key, value)| (key.name.to_string(), value.clone())).collect());
             }

@@ -37,6 +37,7 @@ pub(crate) async fn follow(path: PathBuf, core: Arc<Core>, shutdown: Cancellatio
                 Ok(endpoints) => core.set_endpoints(endpoints),
                 Err(error) => tracing::error!(path = %path.display(), error, "Cannot read the endpoints."),
             }
+            // An error is remembered, too, so that it is logged once.
             seen = Some(text);
         }
         let Some(()) = shutdown.run_until_cancelled(tokio::time::sleep(INTERVAL)).await else { return };

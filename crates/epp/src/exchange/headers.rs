@@ -137,6 +137,7 @@ pub(super) fn request_changes(
             .filter(|name| received.get(name).is_some())
             .map(|name| (*name).to_owned())
             .collect(),
+        // Envoy then matches the route again, by the headers that are set here.
         clear_route_cache: true,
     }
 }

@@ -31,12 +31,14 @@ mod request;
 mod response;
 pub(crate) mod rewrite;
 mod send;
+mod spans;
 mod usage;
 
 use body_buffer::Body;
 use forecast::{Forecast, LatencyMeasurement};
 use prepare::Preparation;
 use rewrite::Rewrite;
+use spans::RequestSpans;
 pub(crate) use usage::UsageScan;
 
 /// Creates an [`Exchange`] per stream.
@@ -48,7 +50,12 @@ impl Processor for Picker {
 
     fn open(&self) -> Exchange {
         let stream = self.0.metrics.extproc.as_ref().map(ExtProcMetrics::opened);
-        Exchange { core: Arc::clone(&self.0), phase: RequestPhase::Headers, stream }
+        Exchange {
+            core: Arc::clone(&self.0),
+            phase: RequestPhase::Headers,
+            stream,
+            spans: RequestSpans::none(),
+        }
     }
 
     /// A picker that has just started knows no endpoints, and would refuse requests that another picker can serve.
@@ -63,6 +70,7 @@ pub(crate) struct Exchange {
     phase: RequestPhase,
     /// Counts the stream as open. `None` if streams are not counted.
     stream: Option<OpenStream>,
+    spans: RequestSpans,
 }
 
 /// Everything that is true of a request in each phase.
@@ -216,6 +224,7 @@ impl ProcessorExchange for Exchange {
     }
 
     fn poll(&mut self, context: &mut Context<'_>, out: &mut Outbox) {
+        // In the order of the phases: a request that leaves the queue now must register the waker of its next wait, too.
         self.poll_queued(context, out);
         self.poll_preparing(context, out);
         self.poll_in_flight(context, out);
@@ -241,6 +250,7 @@ impl Exchange {
     /// Answers the client with an error. `labels` are those of a request whose body was read.
     fn refuse(&mut self, labels: Option<RequestLabels>, refusal: &Refusal, out: &mut Outbox) {
         tracing::debug!(status = refusal.code.status(), message = refusal.message, "Request refused.");
+        self.spans.refuse(refusal.code.status(), &refusal.message);
         let labels = labels.unwrap_or_else(|| self.core.metrics.labels("", "", "", 0));
         self.core.metrics.failed(&labels, refusal.code.name());
         out.push(refusal.action());

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{
     Exchange, Forecast, ParsedRequest, PendingRequest, QueuedRequest, RequestPhase, body_buffer::Body,
-    headers, send::Lookup,
+    headers, send::Lookup, spans::RequestSpans,
 };
 use crate::{
     admission::AdmissionResult,
@@ -33,6 +33,7 @@ impl Exchange {
         if !matches!(self.phase, RequestPhase::Headers) {
             return;
         }
+        self.spans = RequestSpans::begin(&headers);
         if end_of_stream {
             return self.bodyless(out);
         }
@@ -44,6 +45,7 @@ impl Exchange {
         let Some(held) = self.core.bodies.hold(size) else {
             return self.refuse(None, &self.core.full(), out);
         };
+        // The announced length is a claim of the client, so it never takes more memory than a body may have.
         let body = Body::new(headers::content_length(&headers).min(self.core.settings.max_body));
         let since = Instant::now();
         self.phase =
@@ -117,6 +119,7 @@ impl Exchange {
         let RequestPhase::Body(pending) = mem::replace(&mut self.phase, RequestPhase::Refused) else {
             return;
         };
+        self.spans.orchestrate();
         match self.parse(pending, trailers) {
             Ok(request) => self.admit(request, out),
             Err(refusal) => self.refuse(None, &refusal, out),

@@ -18,10 +18,10 @@ impl Exchange {
         metadata: Option<&Metadata>,
         out: &mut Outbox,
     ) {
+        let status: u16 = headers.get(":status").and_then(|status| status.parse().ok()).unwrap_or(200);
+        self.spans.respond(status);
         let extra = match &mut self.phase {
             RequestPhase::Response(routed) => {
-                let status: u16 =
-                    headers.get(":status").and_then(|status| status.parse().ok()).unwrap_or(200);
                 routed.status = Some(status);
                 if status >= 400 {
                     self.core.metrics.failed(&routed.labels, error_code(status));

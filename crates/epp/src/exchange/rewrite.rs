@@ -28,6 +28,7 @@ impl Rewrite {
 
     /// Rewrites a chunk or a whole body of a response.
     pub(super) fn response(&self, body: Bytes) -> Bytes {
+        // A server spells a response in one way, so at most one of the two is found.
         replace(&body, &self.tight).or_else(|| replace(&body, &self.spaced)).unwrap_or(body)
     }
 }

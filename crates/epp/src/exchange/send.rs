@@ -72,6 +72,7 @@ impl Exchange {
             destination = decision.destination.join(","),
             "Chose a pod for a request."
         );
+        self.spans.decide(&target, priority, &decision.destination);
         self.core.metrics.running(&labels, 1);
         self.core.metrics.processed(pending.since.elapsed());
         let rewritten = (target != parsed.model).then(|| Rewrite::new(&target, &parsed.model));
@@ -169,6 +170,8 @@ impl Exchange {
         }
         let RequestLabels { fairness_id, priority, .. } = &parsed.labels;
         decision.flow = Some(Arc::new(Flow { fairness_id: fairness_id.to_string(), priority: *priority }));
+        // Others may commit between the two locks, so requests of the same moment may be scheduled by the same loads. Under one write
+        // lock, only one request at a time could be scheduled.
         let reservation = core.scheduler.commit(&mut core.state.write(), &decision);
         let scores = core.settings.emit_scores.then(|| {
             decision

@@ -22,6 +22,7 @@ pub(crate) struct UsageScan {
 impl UsageScan {
     /// Creates a scan for the response to a request of this API.
     pub(crate) fn of(api: Api) -> Self {
+        // SGLang's own API has the counts of tokens among other facts about the request.
         let key: &[u8] = if api == Api::SglangGenerate { b"\"meta_info\"" } else { b"\"usage\"" };
         Self { key, tail: Vec::new(), frames: Frames::of(api) }
     }

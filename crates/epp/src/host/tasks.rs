@@ -53,6 +53,7 @@ impl Host {
     /// Runs these pickers and no others. A picker whose spec is unchanged goes on. One with another spec goes on until its
     /// successor takes requests, unless it answers on the address of a pod, which has gone with the pod.
     pub fn follow(&mut self, specs: Vec<PickerSpec>) {
+        // A `JoinSet` keeps tasks that have ended until somebody asks for them.
         while self.tasks.try_join_next().is_some() {}
         let (kept, mut replaced): (Vec<_>, Vec<_>) =
             self.running.drain(..).partition(|task| specs.contains(&task.spec));

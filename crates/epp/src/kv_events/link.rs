@@ -81,6 +81,8 @@ impl Link {
     }
 
     async fn read(&mut self) -> io::Result<()> {
+        // What is to be sent goes first: the peer may say nothing before it has come. `write` and not `write_all`, which forgets how much
+        // it has written if it is dropped.
         while !self.connection.output.is_empty() {
             let written = self.stream.write(&self.connection.output).await?;
             self.connection.output.drain(..written);

@@ -59,6 +59,7 @@ pub(crate) async fn follow(
             stays
         });
         for member in members.iter().filter(|member| followed(member)) {
+            // Not by address, as for scrapes: a change of labels must not end a subscription and lose what it knows.
             if !running.iter().any(|(known, _)| known.is_same(member)) {
                 let publisher = Publisher::new(Arc::clone(member), Arc::clone(&shared), &source);
                 running.push((Arc::clone(member), tasks.spawn(publisher.follow())));

@@ -135,6 +135,7 @@ impl Publisher {
         link.subscribe(&self.shared.holdings.settings().events.topic);
         // The replay starts after the subscription, so that no message is lost between the two.
         if !self.replay_history().await && !self.resume().await {
+            // No replay has shown that this is still the same process, so a number that goes back counts as a restart.
             self.follower.connected();
         }
         loop {

@@ -33,6 +33,7 @@ pub(super) async fn run(servers: Arc<Servers>, waiting: mpsc::Receiver<Question>
     let mut calls = JoinSet::new();
     let mut batches = Batches { waiting, next: None };
     loop {
+        // A `JoinSet` keeps tasks that have ended until somebody asks for them.
         while calls.try_join_next().is_some() {}
         let gathered = async {
             // While all places are taken, questions gather in the channel.

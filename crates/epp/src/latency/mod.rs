@@ -83,6 +83,7 @@ impl Predictor {
             let (answer, answered) = oneshot::channel();
             let question = Question { rows: rows.to_vec(), answer };
             self.questions.try_send(question).map_err(|_| PredictError::Busy)?;
+            // A question that is dropped was not asked, because the picker stops.
             answers.push(async { answered.await.unwrap_or(Err(PredictError::Busy)) });
         }
         let all =

@@ -110,6 +110,7 @@ impl Pool {
 
     /// Removes all members and makes the pool not ready, because the pool is deleted or unknown. Returns the freed slots.
     pub(crate) fn clear(&self) -> Vec<Slot> {
+        // Before the members go, and in `set` after they have come: a picker that is ready has its members.
         self.synced.store(false, Ordering::Release);
         self.replace(Vec::new())
     }
@@ -169,6 +170,7 @@ impl Pool {
             }));
         }
         for member in old.iter().filter(|member| freed.contains_key(&member.endpoint.slot.0)) {
+            // Before its slot is free: who applies an event looks at this, and must not write for the next owner.
             member.gone.store(true, Ordering::Release);
             slots.free(member.endpoint.slot);
         }

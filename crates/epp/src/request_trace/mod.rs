@@ -25,7 +25,7 @@ pub(crate) use file::TraceFile;
 use crate::pool::Member;
 
 /// The most requests that are held, because one before them is not complete.
-const MAX_HELD_REQUESTS: usize = 8192;
+pub(crate) const MAX_HELD_REQUESTS: usize = 8192;
 /// The most numbers of blocks that are held, 8 bytes each.
 const MAX_HELD_BLOCKS: usize = 4 << 20;
 /// The bytes of a prompt that are one block. Tokens have four bytes, and four bytes of text are taken for a token, as the scheduler
@@ -159,6 +159,8 @@ impl RequestTrace {
             // The first request is open, or it would not be held. It must not hold back the others for ever.
             held.leave_out(0);
             held.advance();
+            // The lines behind it wait for nothing now. If no room is left, no later request would wake the writer.
+            shared.changed.notify_one();
         }
         if held.blocks + line.hash_ids.len() > MAX_HELD_BLOCKS || held.ready.len() >= MAX_HELD_REQUESTS {
             held.left_out += 1;

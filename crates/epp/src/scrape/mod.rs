@@ -83,6 +83,8 @@ impl Scraper {
                 }
                 stays
             });
+            // By address: a member with other labels is another one here, because its engine may be another one. `running` keeps each
+            // member, so no address comes twice.
             for member in members.iter() {
                 running.entry(Arc::as_ptr(member) as usize).or_insert_with(|| {
                     let part = part(member.endpoint.slot);
@@ -254,6 +256,7 @@ impl Connection {
     /// Requests the page and returns its range in the buffer. If the call fails or is cancelled, the connection cannot be used
     /// again.
     async fn page(&mut self) -> Result<Range<usize>, BoxError> {
+        // Until the page is complete, the connection may still bring a part of it to whoever uses it next.
         self.keeps = false;
         self.buffer.clear();
         self.stream.write_all(&self.request).await?;

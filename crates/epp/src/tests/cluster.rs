@@ -4,7 +4,7 @@ use kube::{
     Client,
     api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
 };
-use longboat_apiserver::{ApiServer, Loops, Options};
+use longboat_apiserver::{ApiServer, Options};
 use longboat_extproc::{Action, Event};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -26,7 +26,7 @@ impl Cluster {
         let server = ApiServer::new(Options::default()).unwrap();
         let stop = CancellationToken::new();
         let (loops, ends) = (server.clone(), stop.clone());
-        tokio::spawn(async move { loops.run_loops(Loops::default(), ends).await });
+        tokio::spawn(async move { loops.run_loops(ends).await });
         let cluster = Self { client: server.client(NAMESPACE), _stop: stop.drop_guard() };
         cluster
             .create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}))

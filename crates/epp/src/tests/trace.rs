@@ -4,14 +4,14 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use longboat_extproc::{Event, Headers};
-use longboat_scheduler::{LoraAdapters, Metrics};
+use longboat_scheduler::{LoraAdapters, Metrics, Usage};
 use longboat_simulate::{import::TraceFormat, trace::TraceRequest};
 
 use super::support::{self, Stream};
 use crate::{
     args::Args,
     core::Core,
-    request_trace::{RequestTrace, TEXT_LIMIT, TraceFile},
+    request_trace::{Arrival, MAX_HELD_REQUESTS, RequestTrace, TEXT_LIMIT, TraceFile},
 };
 
 const COMPLETIONS: &str = "/v1/completions";
@@ -127,6 +127,29 @@ fn requests_without_a_known_answer_are_left_out_and_hold_nobody_back() {
     drop(open);
     let numbers: Vec<_> = read(&file).iter().map(|r| (r.prompt.tokens(), r.output_tokens)).collect();
     assert_eq!(numbers, [(1, 3)]);
+}
+
+#[test]
+fn lines_behind_a_request_that_is_given_up_are_written_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t");
+    let trace = RequestTrace::start(TraceFile::new(file.clone(), 1 << 30)).unwrap();
+    let arrival = Arrival { model: "m", priority: 0, session: None, prompts: &[], is_exact: false };
+    let usage = Usage { input: 1, output: 1, cached: 0 };
+    let _endless = trace.arrived(&arrival).unwrap();
+    for _ in 1..MAX_HELD_REQUESTS {
+        trace.arrived(&arrival).unwrap().ended(Some(&usage), None);
+    }
+    assert!(!file.exists(), "the first request is open");
+    // The list is full, so the first request no longer holds the others back. Nothing else happens.
+    let _next = trace.arrived(&arrival).unwrap();
+    let lines = || std::fs::read(&file).map_or(0, |text| text.split(|byte| *byte == b'\n').count() - 1);
+    let is_written = (0..4000).any(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        lines() == MAX_HELD_REQUESTS - 1
+    });
+    assert!(is_written, "{} lines", lines());
+    trace.close();
 }
 
 #[test]

@@ -57,6 +57,7 @@ impl Limits {
     /// The time between two checks of a connection.
     pub(super) fn period(&self) -> Duration {
         let shortest = self.first.min(self.idle).min(self.silence).min(self.answer);
+        // So a limit is noticed at most a quarter of it too late.
         (shortest / 4).clamp(Duration::from_millis(1), Duration::from_secs(10))
     }
 }
@@ -126,6 +127,7 @@ impl Timers {
         self.opened = seen.opened;
         self.idle = if busy { Duration::ZERO } else { self.idle + passed };
         self.silent = if seen.heard { Duration::ZERO } else { self.silent + passed };
+        // Whatever comes is as good as the answer to a PING.
         self.pinged &= !seen.heard;
         if seen.opened == 0 && self.age >= limits.first {
             return Verdict::Close("it has opened no stream");

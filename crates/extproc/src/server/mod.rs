@@ -45,6 +45,7 @@ pub async fn serve<P: Processor>(
     let until = shutdown.clone();
     let carry = move |_, stream, peer| connection(stream, peer, Arc::clone(&shared), until.clone());
     let mut open = threads.until(&shutdown, listener, limit, carry).await;
+    // The port is closed by now, so that the next connection of a proxy goes to another replica.
     longboat_accept::drain(&mut open, grace).await;
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! succeeded. Members of later archives replace those of earlier ones.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     fs::{self, File},
     ops::Bound,
     os::unix::fs::{OpenOptionsExt, symlink},
@@ -23,6 +23,8 @@ pub(crate) struct Stage {
     pub(super) free: Option<u64>,
     /// The members, by path.
     members: BTreeMap<String, Member>,
+    /// The folders that the current archive has made opaque.
+    opaque: HashSet<String>,
 }
 
 /// What a member is.
@@ -46,7 +48,7 @@ pub(crate) struct Member {
 impl Stage {
     /// Creates a stage in an empty private folder.
     pub(crate) fn open(root: &Path, free: Option<u64>) -> Self {
-        Self { root: root.to_owned(), free, members: BTreeMap::new() }
+        Self { root: root.to_owned(), free, members: BTreeMap::new(), opaque: HashSet::new() }
     }
 
     /// Returns all members that were unpacked and not removed again, by their paths below the stage, and later below the target.
@@ -54,21 +56,47 @@ impl Stage {
         self.members
     }
 
+    /// Begins with the next archive.
+    pub(super) fn start_archive(&mut self) {
+        self.opaque.clear();
+    }
+
     /// Handles a whiteout of an image layer: a name that begins with `.wh.` removes the member with the rest of the name.
     /// Returns whether the name is a whiteout.
-    pub(super) fn white_out(&mut self, path: &str) -> Result<bool, Problem> {
+    pub(super) fn white_out(&mut self, path: &str, archive: &str) -> Result<bool, Problem> {
         let (folder, name) = path.rsplit_once('/').map_or(("", path), |(folder, name)| (folder, name));
         let Some(hidden) = name.strip_prefix(".wh.") else { return Ok(false) };
         let below = |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
         if hidden == ".wh..opq" {
-            // The content of a folder comes after the folder, which takes it along.
-            while let Some(first) = self.first_below(&below("")) {
-                self.remove(&first)?;
-            }
+            self.hide_earlier(below(""), archive)?;
         } else if !hidden.is_empty() {
             self.remove(&below(hidden))?;
         }
         Ok(true)
+    }
+
+    /// Removes what earlier archives have below this path. The marker of an opaque folder hides lower layers only, and the OCI image
+    /// specification only recommends that it comes before the content of its own layer.
+    fn hide_earlier(&mut self, start: String, archive: &str) -> Result<(), Problem> {
+        // An archive can repeat the marker, and each look reads all members of the folder.
+        if self.opaque.contains(&start) {
+            return Ok(());
+        }
+        let below = self.members.range::<str, _>((Bound::Included(&*start), Bound::Unbounded));
+        let below = below.take_while(|(path, _)| path.starts_with(&start));
+        let earlier: Vec<_> = below
+            .filter(|(_, member)| member.archive != archive)
+            .map(|(path, member)| (path.clone(), member.kind))
+            .collect();
+        // The content of a folder sorts behind the folder, so the content goes first. What this archive has in an earlier folder stays,
+        // and so does the folder.
+        for (path, kind) in earlier.into_iter().rev() {
+            if kind != EntryKind::Folder || self.first_below(&format!("{path}/")).is_none() {
+                self.remove(&path)?;
+            }
+        }
+        self.opaque.insert(start);
+        Ok(())
     }
 
     /// Removes a member and, if it is a folder, its content.
@@ -177,13 +205,13 @@ mod tests {
         let entry = |kind| Member { kind, archive: "0".into() };
         stage.members.extend((0..COUNT).map(|number| (format!("kept/{number}"), entry(EntryKind::File))));
         for number in 0..COUNT {
-            stage.white_out(&format!("kept/{number}/.wh..wh..opq")).unwrap();
+            stage.white_out(&format!("kept/{number}/.wh..wh..opq"), "1").unwrap();
         }
         for folder in ["a", "a-b", "a/b", "a/b/c", "b"] {
             stage.folder(folder, "0").unwrap();
         }
-        stage.white_out("a/.wh..wh..opq").unwrap();
-        stage.white_out(".wh.b").unwrap();
+        stage.white_out("a/.wh..wh..opq", "1").unwrap();
+        stage.white_out(".wh.b", "1").unwrap();
         let left: Vec<String> = stage
             .finish()
             .into_iter()

@@ -71,6 +71,7 @@ impl<R: Read> Reader<R> {
             };
             let typeflag = header[156];
             let holds = matches!(typeflag, b'0' | 0 | b'7' | b'L' | b'K' | b'x' | b'g' | b'V' | b'S');
+            // Links, devices, folders and pipes (1 to 6) have no content, even if they name a size. POSIX reads unknown kinds as files.
             if holds || !matches!(typeflag, b'1'..=b'6') {
                 self.left = size;
                 self.padding = (BLOCK as u64 - size % BLOCK as u64) % BLOCK as u64;
@@ -182,6 +183,7 @@ fn text(field: &[u8]) -> String {
 
 fn name(header: &[u8; BLOCK]) -> String {
     let name = text(&header[..100]);
+    // GNU's own format (`ustar  `) has other fields at the place of the prefix.
     let prefix = if &header[257..263] == b"ustar\0" { text(&header[345..500]) } else { String::new() };
     if prefix.is_empty() { name } else { format!("{prefix}/{name}") }
 }

@@ -32,6 +32,7 @@ impl Stage {
         archive: &str,
         members: &Members,
     ) -> Result<(), FetchError> {
+        self.start_archive();
         let result = self.budget(&file).map_err(Problem::from).and_then(|budget| {
             if is_zip(&mut file)? {
                 self.zip(file, archive, members, budget)
@@ -72,7 +73,7 @@ impl Stage {
         while let Some(entry) = reader.entry()? {
             let Some(path) = wanted(&entry.path, members)? else { continue };
             budget.member()?;
-            if members.whiteouts && self.white_out(&path)? {
+            if members.whiteouts && self.white_out(&path, archive)? {
                 continue;
             }
             match entry.kind {
@@ -310,6 +311,28 @@ mod tests {
         let files = members.iter().filter(|(_, member)| member.kind != EntryKind::Folder);
         assert_eq!(files.map(|(path, _)| path).collect::<Vec<_>>(), ["a", "d/y"]);
         assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "2");
+    }
+
+    #[test]
+    fn an_opaque_folder_hides_earlier_layers_and_not_what_its_own_layer_brings() {
+        let file = |path: &str, content: &str| member(path, b'0', 0o644, "", content.as_bytes());
+        let image = Members { below: Some("models".into()), whiteouts: true, ..Members::default() };
+        let first = tar(&[file("models/d/a", "1"), file("models/d/s/x", "1"), file("models/d/t/x", "1")]);
+        // In the order of their names, as many programs write layers.
+        let second = tar(&[
+            file("models/d/.gitattributes", "2"),
+            file("models/d/-/s/y", "2"),
+            file("models/d/s/.y", "2"),
+            file("models/d/.wh..wh..opq", ""),
+            file("models/d/.wh..wh..opq", ""),
+            file("models/d/b", "2"),
+        ]);
+        let (dir, members) = unpack(&[first, second], &image).unwrap();
+        let files = members.iter().filter(|(_, member)| member.kind != EntryKind::Folder);
+        let kept: Vec<_> = files.map(|(path, _)| path.as_str()).collect();
+        assert_eq!(kept, ["d/-/s/y", "d/.gitattributes", "d/b", "d/s/.y"]);
+        assert!(!dir.path().join("d/t").exists() && !members.contains_key("d/t"));
+        assert_eq!(fs::read_to_string(dir.path().join("d/.gitattributes")).unwrap(), "2");
     }
 
     #[test]

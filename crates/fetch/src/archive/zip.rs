@@ -44,6 +44,7 @@ pub fn directory(file: &mut (impl Read + Seek)) -> Result<Vec<Entry>, Problem> {
     let length = file.seek(SeekFrom::End(0))?;
     let tail_start = length.saturating_sub(END as u64 + MAX_COMMENT);
     let tail = read(file, tail_start, length - tail_start)?;
+    // From the back, because a member may itself be an archive and contain such a record.
     let at = (0..tail.len().saturating_sub(END - 1))
         .rev()
         .find(|at| tail[*at..].starts_with(b"PK\x05\x06"))
@@ -92,6 +93,7 @@ fn entry(bytes: &[u8]) -> Result<(Entry, usize), Problem> {
     bytes.get(..length).ok_or_else(short)?;
     let (mut packed, mut size, mut offset) =
         (u64::from(u32_at(bytes, 20)?), u64::from(u32_at(bytes, 24)?), u64::from(u32_at(bytes, 42)?));
+    // Of the three values, the field has only those that do not fit into the record, in this order (APPNOTE 4.5.3).
     if let Some(mut large) = field(fields, 1) {
         for value in [&mut size, &mut packed, &mut offset] {
             if *value == ZIP64_MARKER {
@@ -138,6 +140,7 @@ impl Entry {
         if !header.starts_with(b"PK\x03\x04") {
             return Err("The file format is not valid.".into());
         }
+        // The extra fields here need not be those of the directory, so their length may differ.
         let (name, extra) = (u64::from(u16_at(&header, 26)?), u64::from(u16_at(&header, 28)?));
         file.seek(SeekFrom::Start(self.offset + 30 + name + extra))?;
         Ok(())

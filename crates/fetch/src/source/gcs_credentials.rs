@@ -104,29 +104,33 @@ impl Credentials {
         {
             return Ok(token.clone());
         }
-        let (token, lasts) = match &self.from {
-            TokenSource::Anonymous => (None, None),
-            TokenSource::ServiceAccount(account) => self.ask(&account.token_uri, account.grant(now)?).await?,
-            TokenSource::AuthorizedUser(user) => self.ask(&user.token_uri, user.grant()).await?,
+        let found = match &self.from {
+            TokenSource::Anonymous => Ok((None, None)),
+            TokenSource::ServiceAccount(account) => self.ask(&account.token_uri, account.grant(now)?).await,
+            TokenSource::AuthorizedUser(user) => self.ask(&user.token_uri, user.grant()).await,
             TokenSource::Metadata(host) => {
                 let path = "computeMetadata/v1/instance/service-accounts/default/token";
                 let mut request = Request::get(url(&format!("http://{host}/{path}"))?);
                 request.headers.insert("metadata-flavor", http::HeaderValue::from_static("Google"));
                 match self.near.document(&request, MAX_RESPONSE).await {
-                    Ok(document) => read(&document.body)?,
-                    Err(failure) if let Some((token, end)) = &*current => {
-                        // A machine of Google Cloud, whose server fails now. The former token may still be valid.
-                        return if *end > now { Ok(token.clone()) } else { Err(failure) };
-                    }
-                    Err(failure) => {
+                    Ok(document) => read(&document.body),
+                    // If the server has answered before, this is a machine of Google Cloud, whose server fails now.
+                    Err(failure) if current.is_none() => {
                         tracing::debug!(
                             error = failure.why,
                             "No metadata server answers, so requests are anonymous."
                         );
-                        (None, None)
+                        Ok((None, None))
                     }
+                    Err(failure) => Err(failure),
                 }
             }
+        };
+        let (token, lasts) = match (found, &*current) {
+            (Ok(found), _) => found,
+            // The margin is there for this: a service of tokens that fails for minutes must not end a download.
+            (Err(_), Some((token, end))) if *end > now => return Ok(token.clone()),
+            (Err(failure), _) => return Err(failure),
         };
         let end = lasts.map_or(i64::MAX, |lasts| now.saturating_add(lasts));
         *current = Some((token.clone(), end));
@@ -238,6 +242,21 @@ impl AuthorizedUser {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_token_serves_until_its_end_if_no_new_one_can_be_had() {
+        longboat_tls::install_default_provider();
+        let mut credentials = Credentials::new(&Settings::default().with("NO_GCE_CHECK", "1")).unwrap();
+        let user =
+            json!({"client_id": "a", "client_secret": "b", "refresh_token": "c", "token_uri": "nowhere"});
+        credentials.from = TokenSource::AuthorizedUser(serde_json::from_value(user).unwrap());
+        for (left, is_used) in [(REFRESH_MARGIN - 1, true), (0, false)] {
+            let end = Timestamp::now().as_second() + left;
+            *credentials.current.lock().await = Some((Some("t".to_owned()), end));
+            let found = credentials.token().await;
+            assert_eq!(found.is_ok_and(|token| token.as_deref() == Some("t")), is_used, "{left}");
+        }
+    }
 
     #[test]
     fn a_file_that_is_named_must_be_there_and_of_a_known_type() {

@@ -225,7 +225,8 @@ impl Source for Hub {
         let known = self.locations.lock().get(&*file.path).cloned();
         if let Some(location) = known {
             match self.ask(location, range).await {
-                // The signature of the download address has expired, so the hub is asked for a new one.
+                // The signature of the download address has expired, so the hub is asked for a new one. S3 answers 403 then, and
+                // Google's store 400.
                 Err(failure) if matches!(failure.status, Some(400 | 401 | 403 | 404 | 410)) => {
                     self.locations.lock().remove(&*file.path);
                 }

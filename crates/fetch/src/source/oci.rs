@@ -191,6 +191,7 @@ impl Oci {
             Some(Challenge::Bearer { realm, service, scope }) => {
                 let mut url =
                     Url::parse(&realm).map_err(|_| Failure::last("the registry has no token server"))?;
+                // With one base, the registry is not insecure: the credentials must not go over plain HTTP because it says so.
                 if url.scheme() != "https" && self.bases.len() == 1 {
                     return Err(Failure::last("the token server of the registry is unencrypted"));
                 }

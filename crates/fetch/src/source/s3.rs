@@ -184,6 +184,7 @@ impl S3 {
             let answer = self.client.send(request).await?;
             if answer.status().is_redirection() { Err(answer.into_failure().await) } else { Ok(answer) }
         };
+        // The endpoint of another region redirects, or answers 400 because the signature names the wrong region.
         let failure = match once().await {
             Err(failure) if matches!(failure.status, Some(301 | 307 | 400)) => failure,
             result => return result,
@@ -349,6 +350,7 @@ impl Source for S3 {
         headers.insert("x-amz-checksum-mode", ascii("ENABLED"));
         range.add_to(&mut headers);
         if let Some(etag) = range.identity.as_ref().filter(|_| !range.is_all()) {
+            // All parts must be of one version. If the object has changed, the server answers 412, and the file starts over.
             headers.insert(http::header::IF_MATCH, ascii(&format!("\"{etag}\"")));
         }
         let answer = self.send(Method::GET, Some(&file.locator), "", headers).await?;

@@ -55,14 +55,26 @@ impl Credentials {
         if self.settings.is_on("awsAnonymousCredential") {
             return Ok(None);
         }
-        let soon = Timestamp::now().as_second() + REFRESH_MARGIN;
+        let now = Timestamp::now().as_second();
         let current = self.current.lock().clone();
-        if let Some(keys) = current.filter(|keys| keys.expires.is_none_or(|end| end.as_second() > soon)) {
+        let lasts = |until| {
+            let lasts = |keys: &Arc<Keys>| keys.expires.is_none_or(|end| end.as_second() > until);
+            current.clone().filter(lasts)
+        };
+        if let Some(keys) = lasts(now + REFRESH_MARGIN) {
             return Ok(Some(keys));
         }
-        let keys = Arc::new(self.find().await?);
-        *self.current.lock() = Some(keys.clone());
-        Ok(Some(keys))
+        match self.find().await {
+            Ok(keys) => Ok(self.current.lock().insert(Arc::new(keys)).clone().into()),
+            Err(error) => match lasts(now) {
+                Some(keys) => {
+                    // The margin is there for this: a service of keys that fails for minutes must not end a download.
+                    tracing::debug!(%error, "Cannot get new keys for S3, so the former ones are used until they expire.");
+                    Ok(Some(keys))
+                }
+                None => Err(error),
+            },
+        }
     }
 
     async fn find(&self) -> Result<Keys, FetchError> {
@@ -239,6 +251,21 @@ fn profile(text: &str, name: &str) -> Option<Keys> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn keys_serve_until_their_end_if_no_new_ones_can_be_had() {
+        let settings = Settings::default()
+            .with("AWS_WEB_IDENTITY_TOKEN_FILE", "/none/token")
+            .with("AWS_ROLE_ARN", "role");
+        let credentials = Credentials::new(&settings, "r");
+        for (left, is_used) in [(REFRESH_MARGIN - 1, true), (0, false)] {
+            let end = Timestamp::from_second(Timestamp::now().as_second() + left).unwrap();
+            let keys = Keys { id: "a".into(), secret: "s".into(), token: None, expires: Some(end) };
+            *credentials.current.lock() = Some(Arc::new(keys));
+            let found = credentials.keys().await;
+            assert_eq!(found.is_ok_and(|keys| keys.is_some_and(|keys| keys.id == "a")), is_used, "{left}");
+        }
+    }
 
     #[test]
     fn a_profile_is_read_off_the_shared_file() {

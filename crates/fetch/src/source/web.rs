@@ -113,6 +113,7 @@ impl Source for Web {
         let resumed = range.identity.as_deref().filter(|_| range.start > 0);
         if let Some(identity) = resumed {
             range.add_to(&mut request.headers);
+            // If the ETag is another one now, the server sends the whole content from its start (RFC 9110, section 13.1.5).
             request.headers.insert(http::header::IF_RANGE, ascii(identity));
         }
         let answer = self.client.send(request).await?;

@@ -215,6 +215,7 @@ impl Transfer {
     pub(super) fn is_same(&self, file: &RemoteFile, revision: Option<&str>, done: &FileRecord) -> bool {
         let identity = done.identity.is_some() && file.identity().as_deref() == done.identity.as_deref();
         let revision = revision.is_some() && revision == done.revision.as_deref();
+        // The same commit is enough until the file is described. Then its identity is known, and decides.
         (identity || (revision && !file.described)) && self.is_untouched(done)
     }
 

@@ -14,7 +14,7 @@ use crate::{
     COMMIT, HubFixture, fault, fetch, has_files,
     servers::{
         Answer, Effect, Request, Servers,
-        contents::{git_blob, sha256},
+        contents::{git_blob, recipe, sha256},
     },
 };
 
@@ -267,6 +267,42 @@ async fn a_wrong_clock_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let error = refused(&servers, "s3://b/m", &[("AWS_ENDPOINT_URL", &store)], dir.path()).await;
     assert!(error.contains("the clock of this machine"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_sends_more_than_the_missing_part_is_not_read_to_the_end() {
+    const SIZE: usize = 80 << 20;
+    let large = recipe("large", SIZE);
+    let world = HubFixture::with_model(large.clone()).await;
+    let of_first_part = |effect| crate::Fault {
+        range: Some(regex::Regex::new("^bytes=0-").unwrap()),
+        ..fault("cdn", u64::MAX, effect)
+    };
+    world.servers.faults.lock().push(of_first_part(Effect { status: Some(503), ..Effect::default() }));
+    world.fetch("m", &[("LONGBOAT_FETCH_PATIENCE", "5")]).await.unwrap_err();
+
+    // Only the first part is missing now. The pace keeps the buffers of the socket from taking the rest.
+    let effect = Effect { ignore_range: true, throttle: Some(100 << 20), ..Effect::default() };
+    *world.servers.faults.lock() = vec![of_first_part(effect)];
+    let before = world.servers.sent.load(Relaxed);
+    world.fetch("m", &[]).await.unwrap();
+    assert!(world.read("m/sub/w.safetensors") == large);
+    let sent = world.servers.sent.load(Relaxed) - before;
+    assert!(sent < SIZE as u64 / 2, "{sent} bytes were sent");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_unknown_length_must_have_the_digest_that_its_server_announced() {
+    longboat_tls::install_default_provider();
+    let servers = Arc::new(Servers::default());
+    // The digest of nothing.
+    let announced = "sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:";
+    let web = move |_: &Request| Answer::new(200, vec![7; 16 << 20]).with("Repr-Digest", announced);
+    let host = serve(&servers, "web", Arc::new(web)).await;
+    servers.faults.lock().push(fault("web", u64::MAX, Effect { no_length: true, ..Effect::default() }));
+    let dir = tempfile::tempdir().unwrap();
+    let error = refused(&servers, &format!("{host}/w.bin"), &[], dir.path()).await;
+    assert!(error.contains("its digest is sha256:"), "{error}");
 }
 
 /// Without an ETag, a body that breaks off is fetched again from its start. The earlier attempts must not fill the volume.

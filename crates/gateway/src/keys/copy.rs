@@ -59,6 +59,7 @@ impl KeyCopy {
     pub(crate) fn new(table: &KeyTable, namespaces: &BTreeSet<Namespace>) -> Self {
         let mut all: BTreeMap<String, Entries> = BTreeMap::new();
         let (mut size, mut left_out) = (0, Vec::new());
+        // The oldest first, so that a new key takes no room from one that is in use.
         for key in table.all.iter().filter(|key| namespaces.contains(&key.secret.namespace)) {
             let Key { namespace, name } = &key.secret;
             let entries = key.spec.entries();

@@ -92,6 +92,7 @@ impl KeyedRoute<'_> {
         namespace: Namespace<&str>,
         reference: &BackendObjectReference,
     ) -> Option<KeyScope> {
+        // Most clusters have no keys, and this runs for each reference of each route.
         if !self.is_keyed && self.services.0.is_empty() {
             return None;
         }

@@ -87,6 +87,7 @@ impl KeySpec {
                                 KEY_BYTES.end()
                             )
                         })?;
+                        // A key and its own hash may both be there.
                         if !spec.digests.contains(&digest) {
                             spec.digests.push(digest);
                         }

@@ -97,6 +97,7 @@ impl KeyTable {
         if self.all.len() >= MAX_KEYS {
             return Err(format!("there are more than {MAX_KEYS} keys"));
         }
+        // Nothing is added before the last check: a Secret is used with all of its keys or not at all.
         let spec = KeySpec::parse(secret)?;
         let created = secret.metadata.creation_timestamp.clone();
         let own = self.keys.entry(name.namespace.clone()).or_default();

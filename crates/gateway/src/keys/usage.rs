@@ -179,6 +179,7 @@ impl JsonReader {
 
 impl EventReader {
     fn read(&mut self, part: &[u8]) -> Bytes {
+        // An event may be hidden, so each is held until its end.
         let mut passed = BytesMut::with_capacity(self.pending.len() + part.len());
         for line in part.split_inclusive(|byte| *byte == b'\n') {
             if self.is_long {

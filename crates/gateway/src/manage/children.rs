@@ -14,9 +14,10 @@ use k8s_openapi::{
         policy::v1::PodDisruptionBudget,
         rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
     },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use longboat_api::{foreign::gateway::Gateway, labels, names::TOKEN_REVIEWER};
-use longboat_key::Key;
+use longboat_key::{Key, Name, Namespace};
 use longboat_watch::Decode;
 use serde_json::{Error, Value, json};
 
@@ -65,6 +66,8 @@ pub(crate) struct Children {
     pub(super) budgets: Vec<(Key, PodDisruptionBudget)>,
     pub(super) deployments: Vec<(Key, Deployment)>,
     pub(super) services: Vec<(Key, Service)>,
+    /// The names of the Deployments of Gateways that are not accepted: their objects stay as they are.
+    pub(super) kept: BTreeSet<Key>,
     /// Secrets with API keys that cannot be used, and why.
     pub(super) refused_keys: BTreeMap<Key, String>,
 }
@@ -87,9 +90,13 @@ impl Children {
         let mut all = Self { refused_keys: table.refused.clone(), ..Self::default() };
         for (index, served) in resolved.gateways.iter().enumerate() {
             // A Gateway that is being deleted keeps its objects until it is gone: streams may still run.
-            let Ok(parameters) = Parameters::of(observed, &served.gateway) else { continue };
+            let Ok(parameters) = Parameters::of(observed, &served.gateway) else {
+                all.kept.insert(names::deployment(&served.gateway));
+                continue;
+            };
             let plan = GatewayPlan::new(observed, served, &parameters, template);
             if served.refused.is_some() || plan.ports.is_empty() {
+                all.kept.insert(plan.name);
                 continue;
             }
             let may_write = secrets.contains(&served.key.namespace);
@@ -104,6 +111,12 @@ impl Children {
         }
         Ok(all)
     }
+}
+
+/// Returns the name of the Deployment of the Gateway for which an object was made.
+pub(super) fn deployment_of(object: &ObjectMeta) -> Option<Key> {
+    let labels = object.labels.as_ref()?;
+    Some(Key::new(Namespace(labels.get(NAMESPACE_LABEL)?), Name(labels.get(LABEL)?)))
 }
 
 /// What the objects of one Gateway depend on.
@@ -195,6 +208,7 @@ impl<'a> GatewayPlan<'a> {
                 labels[label] = value.into();
             }
         }
+        // Last, because the labels of the Gateway's `infrastructure` must not replace those of selectors.
         labels[LABEL] = Value::from(&*self.name.name);
         labels[NAMESPACE_LABEL] = Value::from(&*self.key.namespace);
         labels
@@ -308,6 +322,7 @@ impl<'a> GatewayPlan<'a> {
         });
         let asked = asked_addresses(self.gateway).unwrap_or_default();
         if let Some(address) = asked.first() {
+            // `loadBalancerIP` is deprecated since Kubernetes 1.24, but has no successor that all providers read.
             let field =
                 if self.parameters.service_type == "LoadBalancer" { "loadBalancerIP" } else { "clusterIP" };
             spec[field] = address.to_string().into();

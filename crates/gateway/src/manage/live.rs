@@ -1,6 +1,9 @@
 //! The objects of Gateways on the API server, and the writes that make them as planned.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use k8s_openapi::{
     api::{
@@ -22,7 +25,7 @@ use longboat_plan::Compare;
 use longboat_watch::{ReceivedObject, Selection, has_code, text_of};
 use tokio::task::JoinSet;
 
-use super::children::{Children, LABEL};
+use super::children::{Children, LABEL, deployment_of};
 use crate::{
     keys,
     secret_namespaces::SecretNamespaces,
@@ -76,56 +79,69 @@ impl Live {
         self.deployments.state()
     }
 
-    /// Writes the objects that differ from the planned ones, and removes those that are not planned. Pods start after their
-    /// account has its rights.
+    /// Writes the objects that differ from the planned ones, and removes those that are neither planned nor kept. Pods start after
+    /// their account has its rights.
     pub(super) async fn apply(&self, client: &Client, planned: Children) -> Failures {
-        let mut failures = Failures::new();
-        write_all(client, planned.accounts, self.accounts.state(), &mut failures).await;
+        let mut writer = Writer { client, kept: planned.kept, failures: Failures::new() };
+        writer.write_all(planned.accounts, self.accounts.state()).await;
         let copies = self.api_keys.iter().flat_map(Store::state).collect();
-        write_all(client, planned.api_keys, copies, &mut failures).await;
-        write_all(client, planned.roles, self.roles.state(), &mut failures).await;
-        write_all(client, planned.role_bindings, self.role_bindings.state(), &mut failures).await;
-        write_all(client, planned.cluster_role_bindings, self.cluster_role_bindings.state(), &mut failures)
-            .await;
-        write_all(client, planned.policies, self.policies.state(), &mut failures).await;
-        write_all(client, planned.budgets, self.budgets.state(), &mut failures).await;
-        write_all(client, planned.deployments, self.deployments.state(), &mut failures).await;
-        write_all(client, planned.services, self.services.state(), &mut failures).await;
-        failures
+        writer.write_all(planned.api_keys, copies).await;
+        writer.write_all(planned.roles, self.roles.state()).await;
+        writer.write_all(planned.role_bindings, self.role_bindings.state()).await;
+        writer.write_all(planned.cluster_role_bindings, self.cluster_role_bindings.state()).await;
+        writer.write_all(planned.policies, self.policies.state()).await;
+        writer.write_all(planned.budgets, self.budgets.state()).await;
+        writer.write_all(planned.deployments, self.deployments.state()).await;
+        writer.write_all(planned.services, self.services.state()).await;
+        writer.failures
     }
 }
 
-/// Makes the objects of one kind as planned.
-async fn write_all<K: Compare + Watchable>(
-    client: &Client,
-    planned: Vec<(Key, K)>,
-    live: Vec<Arc<K>>,
-    failures: &mut Failures,
-) {
-    let objects = |metadata: &ObjectMeta| {
-        Selection::of::<K>().within(metadata.namespace.as_deref().map(Namespace)).objects(client)
-    };
-    let mut live: BTreeMap<Key, Arc<K>> =
-        live.into_iter().map(|object| (Key::of(object.as_ref()), object)).collect();
-    for (gateway, mut object) in planned {
-        object.fill_in_defaults();
-        let key = Key::of(&object);
-        let objects = objects(object.metadata());
-        if let Err(error) = write(&objects, &key, object, live.remove(&key).as_deref()).await {
-            failures.entry(gateway).or_insert(format!("{} {key}: {error}", K::kind(&())));
-        }
-    }
-    for (key, left) in live {
-        let params = DeleteParams {
-            preconditions: Some(Preconditions { uid: left.metadata().uid.clone(), resource_version: None }),
-            ..DeleteParams::background()
+struct Writer<'a> {
+    client: &'a Client,
+    /// The names of Deployments whose objects stay as they are.
+    kept: BTreeSet<Key>,
+    failures: Failures,
+}
+
+// === impl Writer ===
+
+impl Writer<'_> {
+    /// Makes the objects of one kind as planned.
+    async fn write_all<K: Compare + Watchable>(&mut self, planned: Vec<(Key, K)>, live: Vec<Arc<K>>) {
+        let objects = |metadata: &ObjectMeta| {
+            Selection::of::<K>().within(metadata.namespace.as_deref().map(Namespace)).objects(self.client)
         };
-        if let Err(error) = objects(left.metadata()).delete(&key.name, &params).await
-            && !has_code(&error, 404)
-            && !has_code(&error, 409)
-        {
-            let error = text_of(&error);
-            tracing::warn!(kind = %K::kind(&()), object = %key, %error, "Cannot remove an object of a Gateway that is gone.");
+        let mut live: BTreeMap<Key, Arc<K>> =
+            live.into_iter().map(|object| (Key::of(object.as_ref()), object)).collect();
+        for (gateway, mut object) in planned {
+            object.fill_in_defaults();
+            let key = Key::of(&object);
+            let objects = objects(object.metadata());
+            if let Err(error) = write(&objects, &key, object, live.remove(&key).as_deref()).await {
+                self.failures.entry(gateway).or_insert(format!("{} {key}: {error}", K::kind(&())));
+            }
+        }
+        for (key, left) in live {
+            // A typing error in a ConfigMap must not take the address of a load balancer away.
+            if deployment_of(left.metadata()).is_some_and(|name| self.kept.contains(&name)) {
+                continue;
+            }
+            let params = DeleteParams {
+                // A watch may be behind, and another object may have the name by now.
+                preconditions: Some(Preconditions {
+                    uid: left.metadata().uid.clone(),
+                    resource_version: None,
+                }),
+                ..DeleteParams::background()
+            };
+            if let Err(error) = objects(left.metadata()).delete(&key.name, &params).await
+                && !has_code(&error, 404)
+                && !has_code(&error, 409)
+            {
+                let error = text_of(&error);
+                tracing::warn!(kind = %K::kind(&()), object = %key, %error, "Cannot remove an object of a Gateway that is gone.");
+            }
         }
     }
 }
@@ -141,6 +157,7 @@ async fn write<K: Compare + Watchable>(
     let Some(live) = live else {
         return match longboat_watch::create(objects, &object).await {
             Ok(()) => Ok(()),
+            // The watch selects by label, so it does not show an object of somebody else.
             Err(error) if has_code(&error, 409) => match objects.get_opt(&key.name).await {
                 Ok(Some(other)) if !is_labelled(&other) => {
                     Err("it exists already, and was not made for a Gateway: remove or rename it".to_owned())

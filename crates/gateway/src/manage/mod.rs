@@ -58,6 +58,7 @@ pub async fn manage(client: Client, template: PodTemplate, secret_namespaces: Ve
                         tracing::warn!(%gateway, %failure, "Cannot write the objects of a Gateway; will retry.");
                     }
                     failures = failed;
+                    // The statuses below were computed without them.
                     watcher.source().wake();
                 }
             }

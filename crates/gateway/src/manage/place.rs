@@ -53,6 +53,7 @@ fn place(
     let missing = asked.iter().find(|asked| {
         !addresses.iter().any(|address| address.value.parse().is_ok_and(|ip: std::net::IpAddr| ip == **asked))
     });
+    // What causes the others comes first: without its objects, a Gateway has no address, and so on.
     let unserved = if let Some(failure) = failure {
         problem("NoResources", failure.clone())
     } else if addresses.is_empty() {

@@ -127,7 +127,11 @@ impl Activator {
         ticket: &mut Ticket<'_>,
     ) -> Result<RouteMatch, Box<Response<ProxyBody>>> {
         let QueueEntry { head, upload, socket, pick } = waiting;
-        if let Err(error) = upload.charge(&self.bytes).and(upload.read().await) {
+        let reading = async {
+            upload.charge(&self.bytes)?;
+            upload.read().await
+        };
+        if let Err(error) = reading.await {
             if matches!(error, UploadError::Full) {
                 upload.discard().await;
                 return Err(Box::new(
@@ -136,6 +140,7 @@ impl Activator {
             }
             return Err(Box::new(answer::refused(&error, upload).await));
         }
+        // Only now, because the name of the model is in the body.
         ticket.describe(upload);
         loop {
             // Loaded before it is looked at: a change in between has cancelled these tables, so nothing is missed.

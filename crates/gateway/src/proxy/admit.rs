@@ -33,6 +33,7 @@ pub(crate) fn admit(
     let refusal = match checked {
         Ok(sender) => return Ok(sender),
         Err(Refusal::Origin(origin)) if cors.is_some_and(|cors| cors.allows(&origin)) => {
+            // Not `Listed`: the filter adds the headers with which the page reads the response.
             return Ok(Sender::Own);
         }
         Err(refusal) => refusal,

@@ -45,6 +45,7 @@ pub(crate) fn page(
 /// Gives a refusal the form that clients of a model's API read. Returns other responses unchanged.
 pub(crate) fn as_api_error(mut response: Response<ProxyBody>) -> Response<ProxyBody> {
     let Some(Refusal(message)) = response.extensions_mut().remove() else { return response };
+    // The headers stay: a refusal may have `Retry-After`, or close its connection.
     let (mut head, _) = response.into_parts();
     let (error, body) = refuse_as_engines(head.status, &message).into_parts();
     head.headers.extend(error.headers);

@@ -1,6 +1,10 @@
 //! Requests that need an API key: who they are from, and whether their limits allow them.
 
-use std::{collections::HashMap, sync::Arc, time::SystemTime};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::SystemTime,
+};
 
 use futures::{StreamExt, stream};
 use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
@@ -90,6 +94,7 @@ impl Accounts {
                 return Err(Box::new(unauthorized(error)));
             }
         };
+        // After the key was checked: reading is free, and not open.
         if reads(head) {
             return Ok(Admission::new(None));
         }
@@ -144,8 +149,10 @@ impl Accounts {
         };
         let mut all: Vec<_> = table.all.iter().map(known).chain(table.refused.iter().map(refused)).collect();
         all.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-        let names = || table.all.iter().map(|key| &key.secret).chain(table.refused.keys());
-        self.0.lock().states.retain(|secret, _| names().any(|name| name == secret));
+        // Made before the lock, for which requests wait.
+        let names: HashSet<&Key> =
+            table.all.iter().map(|key| &key.secret).chain(table.refused.keys()).collect();
+        self.0.lock().states.retain(|secret, _| names.contains(secret));
         all
     }
 }
@@ -239,6 +246,7 @@ impl Admission {
             completion.ok().filter(|completion| completion.stream && asks).and_then(|it| it.with_usage())
         {
             upload.replace(body).map_err(|error| Box::new(refused_as(&error)))?;
+            // hyper sets that of the new body.
             head.headers.remove(header::CONTENT_LENGTH);
             self.hides_usage = true;
         }
@@ -253,6 +261,7 @@ impl Admission {
         let (mut head, body) = response.into_parts();
         let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let reader = UsageReader::new(kind.unwrap_or_default(), self.hides_usage);
+        // An event may be hidden, and the response be shorter than announced.
         if matches!(reader, UsageReader::Events(_)) {
             head.headers.remove(header::CONTENT_LENGTH);
         }

@@ -150,6 +150,7 @@ impl From<Source> for ProxyBody {
 impl Source {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         Poll::Ready(match self {
+            // Never polled: `poll_frame` replaces it first.
             Self::Lent(_) => None,
             Self::Full(bytes) => bytes.take().map(|bytes| Ok(Frame::data(bytes))),
             Self::Chunks(chunks) => chunks.pop_front().map(|bytes| Ok(Frame::data(bytes))),
@@ -202,6 +203,7 @@ impl Body for ProxyBody {
         let error = match &this.source {
             Source::Upload(_, lent) if lent.is_answered.load(Ordering::Acquire) => {
                 this.idle = None;
+                // The source was polled above, and has the waker.
                 return Poll::Pending;
             }
             Source::Upload(..) => UploadError::Idle.into(),

@@ -52,6 +52,7 @@ impl Completion {
             #[serde(borrow)]
             input: Option<&'a RawValue>,
         }
+        // One text, because strings and numbers may be cut anywhere.
         let body = match chunks {
             [only] => only.clone(),
             several => several.concat().into(),

@@ -101,6 +101,7 @@ impl EventStream {
                 None => self.end(None),
                 Some(Err(error)) => {
                     self.end(None);
+                    // Half an event. A client would read the error event as its rest.
                     self.held.clear();
                     tracing::debug!(%error, "A streamed answer was cut off.");
                     return match &self.progress {

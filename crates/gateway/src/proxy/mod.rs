@@ -157,6 +157,7 @@ impl Proxy {
         let (received, running) = (Instant::now(), self.metrics.request());
         let is_api = event_stream::is_api(request.uri().path());
         let response = self.respond(request, arrival).await;
+        // Here again, for refusals that come before a route is found.
         let response = if is_api { answer::as_api_error(response) } else { response };
         self.metrics.response(response.status(), received);
         response.map(|body| body.counted(running))
@@ -164,6 +165,7 @@ impl Proxy {
 
     async fn respond(&self, request: Request<Incoming>, arrival: &Arrival) -> Response<ProxyBody> {
         let (head, body) = request.into_parts();
+        // Not a guard: a thread has few slots for them, and this one would last as long as the answer takes.
         let tables = self.tables.load_full();
         let table = tables.on(arrival.local);
         let found = table.find(&head);
@@ -234,6 +236,7 @@ impl Proxy {
         };
         // As in the Gateway API, this timeout covers the whole exchange, and that of `attempts` one attempt.
         let deadline = found.rule.request_timeout.map(|time| Instant::now() + time);
+        // Once: the back end whose API key is checked, the one that is waited for and the one that gets the request are the same.
         let pick = rand::random();
         // Before the request may wait, so that nobody without a key takes a place.
         let mut admission = match found.key_scope(pick) {
@@ -253,6 +256,7 @@ impl Proxy {
             Some(Err(response)) => return *response,
             None => return expired(),
         };
+        // While the request has waited, newer tables may have come.
         if admission.is_none() && found.key_scope(pick).is_some() {
             return refuse(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -310,6 +314,7 @@ impl Proxy {
         deadline: Option<Instant>,
     ) -> Response<ProxyBody> {
         let RoutedRequest { found, pick, has_waited, arrival } = routed;
+        // Without a timeout of the route, this limits the time until the head of the response: a stream may last longer.
         let limit = deadline.unwrap_or_else(|| Instant::now() + BACK_END_IDLE_TIMEOUT);
         let rule = &found.rule;
         let prefix = found.prefix.as_deref();

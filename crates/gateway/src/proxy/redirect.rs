@@ -16,6 +16,7 @@ pub(super) fn redirected(
     let header = || head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
     let authority =
         head.uri.authority().map(http::uri::Authority::as_str).or_else(header).unwrap_or_default();
+    // The filter's own port counts, or that of the listener, and never the one that the client wrote.
     let name = authority.parse::<http::uri::Authority>();
     let name = name.as_ref().map_or(authority, |authority| authority.host());
     let own = if arrival.server_name.is_some() { "https" } else { "http" };

@@ -85,6 +85,7 @@ pub(super) async fn root(
         }
         with_query(format!("{prefix}{path}"), head.uri.query())
     };
+    // Without the authority: the host of the service's route is in `Host` now.
     let target: PathAndQuery = target.parse().ok()?;
     head.uri = target.into();
     Some(Root::Route(service.name.clone(), socket))

@@ -42,6 +42,7 @@ async fn copy(
         }
     };
     tokio::select! {
+        // Polled first, so that the count below has what comes now.
         biased;
         copied = tokio::io::copy_bidirectional(&mut client, &mut server) => copied.map(drop),
         () = idle => Err(io::Error::new(io::ErrorKind::TimedOut, "neither side has sent anything")),
@@ -85,6 +86,7 @@ impl Upgrade {
         }
         let Some(server) = response.extensions_mut().remove::<OnUpgrade>() else { return false };
         self.ask(response.headers_mut());
+        // Before the response leaves: what the client then sends is no request.
         switch.switch();
         let admission = admission.take();
         connections.spawn(shutdown.run_until_cancelled_owned(async move {

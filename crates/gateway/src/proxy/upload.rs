@@ -70,6 +70,7 @@ impl Upload {
 
     /// Counts the body against this budget from now on.
     pub(crate) fn charge(&mut self, budget: &Arc<Budget>) -> Result<(), UploadError> {
+        // What was read keeps its former reservation, too, so for now it counts against both budgets.
         for chunk in &mut self.chunks {
             *chunk = budget.keep(std::mem::take(chunk)).ok_or(UploadError::Full)?;
         }

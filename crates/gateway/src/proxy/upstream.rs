@@ -153,6 +153,7 @@ impl Upstream {
                 .attempt(head.clone(), ProxyBody::for_attempt(&body), endpoint, link, attempts.timeout)
                 .await
             {
+                // Only until a byte was read: what an endpoint has read of the body is gone.
                 Err(SendError::Failed(error)) if error.is_connect() && body.is_whole() => {
                     last = SendError::Failed(error);
                 }
@@ -213,6 +214,7 @@ impl Upstream {
             let body = ProxyBody::chunks(body.to_vec());
             match self.attempt(head.clone(), body, endpoint, link, timeout).await {
                 Ok(response) => return Ok((endpoint, response)),
+                // An attempt of the route has one timeout, and each further endpoint would add another.
                 Err(SendError::Timeout) => return Err(SendError::Timeout),
                 Err(error) if !failover.allows(&head.method, &error) => return Err(error),
                 Err(error) => last = error,
@@ -232,6 +234,7 @@ impl Upstream {
         let link = link.to(endpoint);
         let path = head.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
         let scheme = if matches!(link, Link::Tls(_) | Link::UnverifiedTls) { "https" } else { "http" };
+        // HTTP/2 has the host in `:authority`, and must not name another one in a field (RFC 9113 §8.3.1).
         let host = match link {
             Link::H2c => head.headers.remove(header::HOST),
             _ => None,
@@ -302,6 +305,7 @@ fn cached<K: Hash + Eq + Clone, C: Clone>(
         return Ok(client.clone());
     }
     let client = make().map_err(SendError::Policy)?;
+    // Requests in flight keep their clones. To know which clients are unused would cost each request a write.
     if clients.len() >= limit {
         clients.clear();
     }

@@ -119,6 +119,7 @@ fn find<'a>(
     let Some(port) = observed.service_port(&name, number) else {
         return Err(missing(format!("there is no Service {name} with port {number}")));
     };
+    // The others are names of IANA, or of implementations, and do not keep HTTP from being spoken.
     match port.app_protocol.as_deref().filter(|protocol| protocol.starts_with("kubernetes.io/")) {
         None | Some(H2C | WS) => Ok(Referent::Service(name, port)),
         Some(WSS) if tls_policies::policy(observed, &name, port.name.as_deref()).is_some() => {
@@ -159,6 +160,7 @@ impl<'a> BackendResolver<'a> {
         let link = match tls_policies::settings(observed, &name, port.name.as_deref()) {
             Some(Ok(settings)) => Link::Tls(settings),
             Some(Err(message)) => Link::Refused(message),
+            // A policy counts before `appProtocol`, which says nothing about certificates.
             None => match port.app_protocol.as_deref() {
                 Some(H2C) => Link::H2c,
                 Some(HTTPS) => Link::UnverifiedTls,

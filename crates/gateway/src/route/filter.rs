@@ -123,6 +123,7 @@ impl MirrorSpec {
     /// Returns the share of requests to copy, as numerator and denominator.
     pub(super) fn share(&self) -> (u32, u32) {
         match (&self.fraction, self.percent) {
+            // `max`: without its definition in the cluster, nobody refuses a denominator of 0.
             (Some(fraction), _) => (fraction.numerator, fraction.denominator.unwrap_or(100).max(1)),
             (None, Some(percent)) => (percent, 100),
             (None, None) => (1, 1),

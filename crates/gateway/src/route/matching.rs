@@ -43,6 +43,7 @@ pub(crate) type Rank = (bool, usize, usize);
 pub(super) fn regex_limit(route: &HTTPRoute) -> usize {
     let headers =
         route.spec.rules.iter().flat_map(|rule| &rule.matches).flat_map(|matching| &matching.headers);
+    // The limit is shared, so that many small expressions need no more memory than a few large ones.
     let count = headers.filter(|header| header.type_.as_deref() == Some(REGULAR_EXPRESSION)).count();
     (MAX_ROUTE_REGEX_BYTES / count.max(1)).min(MAX_REGEX_BYTES)
 }
@@ -122,6 +123,7 @@ impl Matcher {
         let path = if path.type_.as_deref() == Some("Exact") {
             Path::Exact(value)
         } else {
+            // `/a/` and `/a` are the same prefix in the Gateway API, and `/` is the empty one.
             Path::Prefix(value.trim_end_matches('/').into())
         };
         // If there are several entries for one header, only the first counts.

@@ -54,6 +54,7 @@ impl RouteParser {
             known.cloned().unwrap_or_else(|| Arc::new(ParsedRoute::new(route, key)))
         };
         let mut routes: Vec<_> = observed.routes.iter().map(parse).collect();
+        // Made anew, so that routes that are gone are forgotten.
         self.known = routes.iter().map(|route| (route.key.clone(), route.clone())).collect();
         routes.sort_by_cached_key(|route| {
             (route.route.metadata.creation_timestamp.as_ref().map(|time| time.0), route.key.to_string())

@@ -114,6 +114,7 @@ impl Rule {
         if total == 0 {
             return None;
         }
+        // A back end of weight 0 is passed over: nothing is left to subtract.
         let mut left = pick(total);
         self.backends.iter().find(|backend| match left.checked_sub(backend.weight) {
             None => true,

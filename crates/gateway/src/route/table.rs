@@ -163,6 +163,7 @@ impl Table {
         let name = name.unwrap_or_default().to_ascii_lowercase();
         let mut all =
             self.listeners.first(&name).map(|listener| listener.certificates.clone()).unwrap_or_default();
+        // With one, which is usual, nothing has to be read.
         if all.len() > 1 {
             all.sort_by_cached_key(|certificate| (!certificate.names(&name), !certificate.covers(&name)));
         }

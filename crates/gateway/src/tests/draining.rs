@@ -17,7 +17,10 @@ use super::{
     traffic::{self, gateway, route},
     *,
 };
-use crate::{Args, CONTROLLER_NAME, Picking, serve};
+use crate::{
+    Args, CONTROLLER_NAME, Picking, proxy::Proxy, serve, server::ProxyThreads, socket_tls::SocketTls,
+    tables::SharedTables,
+};
 
 /// The process of a pod, whose Gateway leads to a Service without endpoints.
 struct Pod {
@@ -37,7 +40,7 @@ fn stored(mut object: Value, api_version: &str) -> Value {
     object
 }
 
-async fn until<F: Future<Output = bool>>(what: &str, holds: impl Fn() -> F) {
+pub(super) async fn until(what: &str, holds: impl AsyncFn() -> bool) {
     for _ in 0..2000 {
         if holds().await {
             return;
@@ -194,4 +197,23 @@ async fn a_port_that_another_process_had_is_served_when_it_is_free() {
     until("the pod has tried again", || pod.has_page("metrics", tables)).await;
     drop(other);
     until("the pod is ready", || pod.has_page("readyz", "ok")).await;
+}
+
+#[tokio::test]
+async fn a_client_that_begins_no_handshake_does_not_hold_up_the_end() {
+    longboat_tls::install_default_provider();
+    let (tables, shutdown) = (SharedTables::default(), CancellationToken::new());
+    let threads = ProxyThreads::start(&Proxy::new(tables.clone(), None, None, shutdown.clone())).unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let socket = listener.local_addr().unwrap();
+    let (tls, until) = (SocketTls::new(socket, tables), shutdown.clone());
+    let drain = Duration::from_mins(5);
+    let server = tokio::spawn(async move { threads.serve(listener, Some(tls), drain, until).await });
+    let _silent = TcpStream::connect(socket).await.unwrap();
+    // Connections are accepted in their order, so the silent one is, too.
+    let mut other = TcpStream::connect(socket).await.unwrap();
+    other.write_all(b"no TLS").await.unwrap();
+    let _ = other.read_to_end(&mut Vec::new()).await;
+    shutdown.cancel();
+    tokio::time::timeout(Duration::from_secs(20), server).await.expect("it waits for no handshake").unwrap();
 }

@@ -1,19 +1,28 @@
 //! Statuses as an API server stores them.
 
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use kube::{
     Api, Client,
-    api::{ApiResource, DynamicObject, GroupVersionKind, PostParams},
+    api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
 };
-use longboat_api::foreign::inferencepool::InferencePool;
-use longboat_apiserver::{ApiServer, Loops, Options};
+use longboat_api::foreign::{gateway::Gateway, gatewayclass::GatewayClass, inferencepool::InferencePool};
+use longboat_apiserver::{ApiServer, Options};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    draining::until,
     observed, service, statuses, summary,
     traffic::{gateway, route},
 };
-use crate::{ports::Ports, report::report, resolved::Resolved, route::RouteParser};
+use crate::{
+    CONTROLLER_NAME, PodTemplate, manage, ports::Ports, report::report, resolved::Resolved,
+    route::RouteParser,
+};
+
+const API: &str = "gateway.networking.k8s.io/v1";
 
 pub(super) async fn create(client: &Client, object: Value) {
     let (group, version) = object["apiVersion"].as_str().unwrap().split_once('/').unwrap_or(("", "v1"));
@@ -31,7 +40,7 @@ async fn a_pool_says_nothing_of_a_gateway_whose_route_is_gone() {
     let server = ApiServer::new(Options::default()).unwrap();
     let (loops, shutdown) = (server.clone(), CancellationToken::new());
     let ends = shutdown.clone();
-    tokio::spawn(async move { loops.run_loops(Loops::default(), ends).await });
+    tokio::spawn(async move { loops.run_loops(ends).await });
     let client = server.client("ns");
     create(&client, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})).await;
     for crd in longboat_api::crd::foreign() {
@@ -61,6 +70,81 @@ async fn a_pool_says_nothing_of_a_gateway_whose_route_is_gone() {
         assert_eq!(status.unwrap_or_default().parents.len(), parents);
     }
     shutdown.cancel();
+}
+
+/// Starts an API server with these definitions, the namespace `ns` and the class `longboat`.
+async fn server(definitions: Vec<Value>) -> Client {
+    let client = ApiServer::new(Options::default()).unwrap().client("ns");
+    create(&client, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})).await;
+    for crd in definitions {
+        create(&client, crd).await;
+    }
+    let class = json!({"kind": "GatewayClass", "apiVersion": API, "metadata": {"name": "longboat"},
+        "spec": {"controllerName": CONTROLLER_NAME}});
+    create(&client, class).await;
+    client
+}
+
+/// Writes a Gateway with a listener.
+async fn create_gateway(client: &Client, infrastructure: Value) {
+    let mut gateway = gateway(&json!([{"name": "http", "port": 80, "protocol": "HTTP"}]));
+    gateway["apiVersion"] = API.into();
+    gateway["metadata"]["namespace"] = "ns".into();
+    gateway["spec"]["gatewayClassName"] = "longboat".into();
+    gateway["spec"]["infrastructure"] = infrastructure;
+    create(client, gateway).await;
+}
+
+async fn conditions(gateways: &Api<Gateway>) -> Vec<String> {
+    summary(&gateways.get("g").await.unwrap().status.unwrap_or_default().conditions)
+}
+
+#[tokio::test]
+async fn a_status_that_is_refused_does_not_keep_others_from_being_written() {
+    let mut definitions = longboat_api::crd::foreign();
+    let class = definitions.iter_mut().find(|crd| crd["spec"]["names"]["kind"] == "GatewayClass").unwrap();
+    for version in class["spec"]["versions"].as_array_mut().unwrap() {
+        // As in releases of the Gateway API before 1.3.
+        version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["supportedFeatures"] =
+            json!({"type": "array", "items": {"type": "string"}});
+    }
+    let client = server(definitions).await;
+    create_gateway(&client, Value::Null).await;
+    let gateways: Api<Gateway> = Api::namespaced(client.clone(), "ns");
+    let classes: Api<GatewayClass> = Api::all(client.clone());
+    let mut observed = observed([]);
+    observed.gateways = vec![Arc::new(gateways.get("g").await.unwrap())];
+    observed.classes = vec![Arc::new(classes.get("longboat").await.unwrap())];
+    let ports = Ports::only([127, 0, 0, 1].into(), 80, &observed.gateways);
+    let resolved = Resolved::new(&observed, &ports, &mut RouteParser::default());
+    let error = report(&client, &observed, &resolved).await.unwrap_err();
+    assert!(error.to_string().contains("supportedFeatures"), "{error}");
+    assert_eq!(conditions(&gateways).await, ["Accepted=True Accepted", "Programmed=True Programmed"]);
+}
+
+#[tokio::test]
+async fn a_mistake_in_its_parameters_takes_nothing_away_from_a_gateway() {
+    let client = server(longboat_api::crd::foreign()).await;
+    let parameters = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "parameters", "namespace": "ns"}, "data": {"replicas": "1"}});
+    create(&client, parameters).await;
+    let reference = json!({"group": "", "kind": "ConfigMap", "name": "parameters"});
+    create_gateway(&client, json!({"parametersRef": reference})).await;
+    let template = PodTemplate { image: "r/l:1".into() };
+    let managing = tokio::spawn(manage(client.clone(), template, Vec::new()));
+    let services: Api<Service> = Api::namespaced(client.clone(), "ns");
+    let is_served = async || services.get_opt("g-longboat").await.unwrap().is_some();
+    until("the Gateway has a Service", &is_served).await;
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "ns");
+    let mistake = Patch::Merge(json!({"data": {"replicas": "many"}}));
+    maps.patch("parameters", &PatchParams::default(), &mistake).await.unwrap();
+    let gateways: Api<Gateway> = Api::namespaced(client.clone(), "ns");
+    let is_refused =
+        async || conditions(&gateways).await.contains(&"Accepted=False InvalidParameters".into());
+    // Written after the objects.
+    until("the status says so", &is_refused).await;
+    assert!(is_served().await);
+    managing.abort();
 }
 
 #[test]
@@ -113,4 +197,28 @@ fn a_pool_of_another_namespace_hears_of_the_gateway_only_if_it_permits_the_route
         let found: Vec<_> = pools.iter().filter_map(|pool| pool.metadata.namespace.as_deref()).collect();
         assert_eq!(found, expected);
     }
+}
+
+#[test]
+fn a_status_has_no_more_entries_than_its_definition_allows() {
+    let names: Vec<_> = (10..50).map(|number| format!("g{number}")).collect();
+    let gateways = names.iter().map(|name| {
+        let mut gateway = gateway(&json!([{"name": "http", "port": 80, "protocol": "HTTP"}]));
+        gateway["metadata"]["name"] = name.as_str().into();
+        gateway
+    });
+    let in_pool = json!({"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "pool"});
+    let mut route = route("r", &json!({"backendRefs": [{"name": "svc", "port": 80}, in_pool]}));
+    route["spec"]["parentRefs"] = names.iter().map(|name| json!({"name": name})).collect();
+    let pool = json!({"kind": "InferencePool", "metadata": {"name": "pool"}, "spec": {}});
+    let [svc, _] = service("svc", ([127, 0, 0, 1], 1).into(), None);
+    let other = json!({"controllerName": "other", "ancestorRef": {"name": "x"}, "conditions": []});
+    let policy = json!({"kind": "BackendTLSPolicy", "metadata": {"name": "policy"}, "spec": {
+        "targetRefs": [{"group": "", "kind": "Service", "name": "svc"}], "validation": {"hostname": "a.example"},
+    }, "status": {"ancestors": [other]}});
+    let observed = observed(gateways.chain([route, pool, svc, policy]));
+    let ports = Ports::only([127, 0, 0, 1].into(), 80, &observed.gateways);
+    let mut updates = statuses(&observed, &ports);
+    assert_eq!(updates.policies.remove(0).status.unwrap().ancestors.len(), 16);
+    assert_eq!(updates.pools.remove(0).status.unwrap().parents.len(), 32);
 }

@@ -161,6 +161,7 @@ fn stored(reader: &mut Reader<'_>, room: &mut DecodeBudget) -> Result<Event, Bat
     if let Some((field, _)) = NAMES.iter().zip(seen).take(4).find(|(_, seen)| !seen) {
         return Err(BatchError::Missing { event: "BlockStored", field });
     }
+    // vLLM repeats the adapter's name as the first key of each block. Here the start of the chain has it, for requests as for events.
     if let Some(name) = &stored.lora_name {
         for keys in &mut stored.extra {
             if keys.first() == Some(&ExtraKey::Text(name.clone())) {

@@ -269,6 +269,7 @@ impl Index {
     /// Marks the blocks of a request as recently used. The first block becomes the most recent one.
     pub fn used(&mut self, keys: &[BlockKey]) {
         for key in keys.iter().rev() {
+            // A copy, because `link` changes the index.
             for HeldBlock { id, .. } in self.by_key.get(key).cloned().unwrap_or_default() {
                 self.unlink(id);
                 self.link(id);

@@ -30,7 +30,7 @@ use std::{future::Future, path::Path, process::ExitCode};
 use anyhow::Context;
 use longboat_telemetry::{
     logging::{self, Format, LogOptions},
-    traces::Traces,
+    traces::{Otlp, Traces},
 };
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
@@ -59,16 +59,25 @@ pub(crate) fn run(command: Command) -> ExitCode {
             | Command::Engine(_)
             | Command::Vllm(_)
     );
-    let (options, traces) = if let Command::Controller(args) = &command {
-        (args.logs.options(), args.traces.traces("longboat-controller"))
-    } else if let Command::Sidecar(args) = &command {
-        (args.log_options(), None)
-    } else {
+    let text = |default_filter: &str| LogOptions {
+        default_filter: default_filter.to_owned(),
+        ..LogOptions::default()
+    };
+    let picker_traces = || Otlp::default().traces("llm-d-epp");
+    let (options, traces) = match &command {
+        Command::Controller(args) => (args.logs.options(), args.traces.traces("longboat-controller")),
+        Command::Epp(args) => (args.log_options(), args.tracing.then(picker_traces).flatten()),
+        Command::Sidecar(args) => (args.log_options(), None),
         // A person reads the tree, but errors are still logged. Errors of requests are reported together with their purpose.
-        let default_filter = if is_verb { "error,kube_client=off" } else { "info" }.into();
+        _ if is_verb => (text("error,kube_client=off"), None),
         // The storage initializer logs the lines of the reference's, which alerts match.
-        let format = if matches!(command, Command::Sim(_)) { Format::of_environment() } else { Format::Text };
-        (LogOptions { format, default_filter, ..LogOptions::default() }, None)
+        Command::Fetch(_) => (text("info"), None),
+        role => {
+            let options = LogOptions { format: Format::of_environment(), ..text("info") };
+            // These pick for many pools, so their own environment says where traces go.
+            let picks = matches!(role, Command::SharedPicker(_) | Command::Gateway(_));
+            (options, picks.then(picker_traces).flatten())
+        }
     };
     if is_verb {
         logging::init_with(&options, traces.as_ref(), printer::LogLine::default);
@@ -109,15 +118,17 @@ pub(crate) fn run(command: Command) -> ExitCode {
         }
         Command::Reaper => report(longboat_node::reaper::run().map_err(Into::into)),
         Command::Controller(args) => serve(|shutdown| traced(traces, controller(*args, shutdown))),
-        Command::Epp(args) => serve_on(longboat_epp::runtime().map_err(Into::into), |shutdown| async {
-            Ok(longboat_epp::run(*args, shutdown).await?)
+        Command::Epp(args) => serve_on(longboat_epp::runtime().map_err(Into::into), |shutdown| {
+            traced(traces, async { Ok(longboat_epp::run(*args, shutdown).await?) })
         }),
-        Command::SharedPicker(args) => serve(|shutdown| async {
-            let client = kube::Client::try_from(cluster_config(None).await?)?;
-            let client = longboat_watch::named(client, longboat_api::shared_picker::MANAGER);
-            Ok(longboat_epp::run_shared(*args, client, shutdown).await?)
+        Command::SharedPicker(args) => serve(|shutdown| {
+            traced(traces, async {
+                let client = kube::Client::try_from(cluster_config(None).await?)?;
+                let client = longboat_watch::named(client, longboat_api::shared_picker::MANAGER);
+                Ok(longboat_epp::run_shared(*args, client, shutdown).await?)
+            })
         }),
-        Command::Gateway(args) => serve(|shutdown| gateway(args, shutdown)),
+        Command::Gateway(args) => serve(|shutdown| traced(traces, gateway(args, shutdown))),
         Command::Sidecar(args) => {
             let runtime = longboat_sidecar::runtime(&args).map_err(Into::into);
             serve_on(runtime, |shutdown| role::sidecar(*args, shutdown))

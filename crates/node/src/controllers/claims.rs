@@ -104,6 +104,7 @@ impl Claims {
         let spec = claim.spec.clone().unwrap_or_default();
         let capacity = spec.resources.clone().and_then(|resources| resources.requests);
         let volumes: Api<PersistentVolume> = Api::all(self.client.clone());
+        // The volume before the claim: a claim that says it is bound must have its volume.
         if volumes.get_opt(volume).await?.is_none() {
             let object = PersistentVolume {
                 metadata: ObjectMeta {
@@ -170,6 +171,7 @@ impl Claims {
             volume.annotations().get(PROVISIONED_BY).is_some_and(|provisioner| provisioner == PROVISIONER)
         });
         if ours.is_some() {
+            // The folder before the volume: as long as the volume is there, an interrupted removal is tried again.
             if let Some(folder) = self.folder(key)
                 && let Err(error) = private::if_found(tokio::fs::remove_dir_all(&folder).await)
             {

@@ -2,7 +2,8 @@
 //!
 //! Kubernetes: pkg/controller/endpointslice. The port names of a Service may resolve to different port numbers on different
 //! pods. A Service has one slice for each such set of port numbers, which is nearly always one. The names of slices are
-//! derived, not random, so that the controller finds them after a restart.
+//! derived from these numbers, not random: the controller finds them after a restart, and a slice keeps its pods whatever
+//! other pods there are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -118,7 +119,6 @@ fn desired(service: &Service, pods: &[Arc<Pod>]) -> Vec<EndpointSlice> {
     {
         return Vec::new();
     }
-    let publish_all = spec.publish_not_ready_addresses == Some(true);
     let mut groups: Vec<(Vec<EndpointPort>, Vec<Endpoint>)> = Vec::new();
     let mut selected: Vec<_> = pods
         .iter()
@@ -126,7 +126,7 @@ fn desired(service: &Service, pods: &[Arc<Pod>]) -> Vec<EndpointSlice> {
         .collect();
     selected.sort_by_key(|pod| pod.name_any());
     for pod in selected {
-        let Some(endpoint) = endpoint(pod, publish_all) else { continue };
+        let Some(endpoint) = endpoint(service, pod) else { continue };
         let ports = ports(service, pod);
         match groups.iter_mut().find(|(known, _)| *known == ports) {
             Some((_, endpoints)) => endpoints.push(endpoint),
@@ -136,21 +136,12 @@ fn desired(service: &Service, pods: &[Arc<Pod>]) -> Vec<EndpointSlice> {
     if groups.is_empty() {
         groups.push((Vec::new(), Vec::new()));
     }
-    groups
-        .into_iter()
-        .enumerate()
-        .map(|(index, (ports, endpoints))| slice(service, index, ports, endpoints))
-        .collect()
+    groups.into_iter().map(|(ports, endpoints)| slice(service, ports, endpoints)).collect()
 }
 
-fn slice(
-    service: &Service,
-    index: usize,
-    ports: Vec<EndpointPort>,
-    endpoints: Vec<Endpoint>,
-) -> EndpointSlice {
+fn slice(service: &Service, ports: Vec<EndpointPort>, endpoints: Vec<Endpoint>) -> EndpointSlice {
     let name = service.name_any();
-    let digest = Sha256::digest(json!([service.uid(), index]).to_string());
+    let digest = Sha256::digest(json!([service.uid(), ports]).to_string());
     let suffix = format!("{digest:x}");
     let mut labels: BTreeMap<_, _> = service.labels().clone();
     labels.insert(SERVICE_NAME.to_owned(), name.clone());
@@ -172,24 +163,29 @@ fn slice(
     }
 }
 
-fn endpoint(pod: &Pod, publish_all: bool) -> Option<Endpoint> {
+fn endpoint(service: &Service, pod: &Pod) -> Option<Endpoint> {
     let status = pod.status.as_ref()?;
     if has_ended(pod) {
         return None;
     }
     let ip = status.pod_ip.clone().filter(|ip| !ip.is_empty())?;
+    let publish_all = service.spec.as_ref().and_then(|spec| spec.publish_not_ready_addresses) == Some(true);
     let serving = ready_since(pod).is_some();
     let terminating = pod.metadata.deletion_timestamp.is_some();
+    let spec = pod.spec.as_ref();
     let target = ObjectReference { api_version: None, ..pod.object_ref(&()) };
     Some(Endpoint {
         addresses: vec![ip],
         conditions: Some(EndpointConditions {
             ready: Some(publish_all || serving && !terminating),
-            serving: Some(publish_all || serving),
+            serving: Some(serving),
             terminating: Some(terminating),
         }),
-        hostname: pod.spec.as_ref().and_then(|spec| spec.hostname.clone()),
-        node_name: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
+        // The name counts only within the subdomain, which is the Service that the pod names.
+        hostname: spec
+            .filter(|spec| spec.subdomain == service.metadata.name)
+            .and_then(|spec| spec.hostname.clone()),
+        node_name: spec.and_then(|spec| spec.node_name.clone()),
         target_ref: Some(target),
         ..Endpoint::default()
     })
@@ -271,6 +267,29 @@ mod tests {
             first.ports.iter().flatten().map(|port| (port.name.as_deref(), port.port)).collect();
         assert_eq!(ports, [(Some("http"), Some(8)), (Some("m"), Some(9090))]);
         assert_eq!(desired(&service(), &pods), slices, "names are stable");
+    }
+
+    #[test]
+    fn a_slice_keeps_its_pods_when_another_pod_resolves_ports_differently() {
+        let before = desired(&service(), &[pod("b", true, 8)]);
+        let after = desired(&service(), &[pod("a", true, 9), pod("b", true, 8)]);
+        assert_eq!(after.len(), 2);
+        assert!(after.contains(&before[0]));
+    }
+
+    #[test]
+    fn a_published_pod_that_is_not_ready_serves_not_and_its_hostname_is_for_its_subdomain() {
+        let mut all = service();
+        all.spec.as_mut().unwrap().publish_not_ready_addresses = Some(true);
+        let mut named = (*pod("a", false, 8)).clone();
+        named.spec.as_mut().unwrap().hostname = Some("h".into());
+        let first = |pod: &Pod| desired(&all, &[Arc::new(pod.clone())])[0].endpoints[0].clone();
+        let endpoint = first(&named);
+        let conditions = endpoint.conditions.unwrap();
+        assert_eq!((conditions.ready, conditions.serving), (Some(true), Some(false)));
+        assert_eq!(endpoint.hostname, None);
+        named.spec.as_mut().unwrap().subdomain = Some("s".into());
+        assert_eq!(first(&named).hostname.as_deref(), Some("h"));
     }
 
     #[test]

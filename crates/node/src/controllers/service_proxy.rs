@@ -21,7 +21,7 @@ use super::setup::Caches;
 use crate::cache::Cache;
 
 /// The buffer for each direction of a connection, in bytes.
-const BUFFER: usize = 8 * 1024;
+const BUFFER_BYTES: usize = 8 * 1024;
 
 /// The most connections of one port. Further connections wait in the listener's backlog.
 const MAX_CONNECTIONS: usize = 512;
@@ -155,7 +155,13 @@ async fn forward(mut client: TcpStream, backends: Vec<SocketAddr>, turn: Arc<Ato
             let _ = client.set_nodelay(true);
             let _ = server.set_nodelay(true);
             // If one side closes the connection early, the proxy has nothing to do.
-            let _ = tokio::io::copy_bidirectional_with_sizes(&mut client, &mut server, BUFFER, BUFFER).await;
+            let _ = tokio::io::copy_bidirectional_with_sizes(
+                &mut client,
+                &mut server,
+                BUFFER_BYTES,
+                BUFFER_BYTES,
+            )
+            .await;
             return;
         }
     }

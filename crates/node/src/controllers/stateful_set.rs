@@ -201,6 +201,7 @@ fn plan(set: &StatefulSet, pods: &[Arc<Pod>], at: Timestamp) -> Plan {
         ..before
     };
     let due = numbered.values().filter_map(|pod| available_at(pod, min_ready)).filter(|due| *due > at).min();
+    // A little later than due, because the timer and the wall clock differ.
     let again = due.map(|due| due.duration_since(at).unsigned_abs() + Duration::from_millis(10));
     let mut plan = Plan { status, again, ..Plan::default() };
 

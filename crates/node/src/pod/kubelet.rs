@@ -41,6 +41,7 @@ pub(crate) async fn run(shared: Arc<Shared>, pods: Cache<Pod>) {
             },
             Some(ended) = workers.join_next() => match ended {
                 Ok(uid) => {
+                    // Only now: as long as it runs, changes of the pod go to this worker and start no second one.
                     views.remove(&uid);
                 }
                 Err(error) => tracing::error!(%error, "A pod worker failed."),
@@ -65,6 +66,7 @@ fn admit(
     let view = View { pod, gone: false };
     if let Some(sender) = views.get(&uid) {
         sender.send_if_modified(|current| {
+            // A resync repeats what is known, and no worker need wake up for that.
             let newer = current.pod.metadata.resource_version != view.pod.metadata.resource_version;
             *current = view;
             newer

@@ -55,6 +55,7 @@ impl Worker {
             *started = true;
             *ready = !has_readiness;
         }
+        // As in a kubelet, a startup probe holds back the other two.
         self.spawn_prober(index, Kind::Readiness);
         self.spawn_prober(index, Kind::Liveness);
     }

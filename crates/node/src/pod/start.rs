@@ -206,6 +206,7 @@ impl Worker {
         let number = record.restarts + u32::from(earlier.is_some());
         let spawn_error =
             |source| StartError::Spawn { program: launch.program.display().to_string(), source };
+        // Emptied, so that no instance reports the message of the one before.
         private::write(&self.directory.termination_log(name), b"").map_err(spawn_error)?;
         let log = self.logs[index].start(number).map_err(spawn_error)?;
         let process = Process::spawn(&launch, &log, Some(&self.shared.reaper)).map_err(spawn_error)?;
@@ -242,6 +243,7 @@ impl Worker {
             }
         };
         let grace = self.grace();
+        // A container may restart for days: what is left of ended instances is dropped here.
         while self.instances.try_join_next().is_some() {}
         self.instances.spawn(instance::run(process, log, target.clone(), grace, stop_asked, report));
         self.running[index] =

@@ -35,10 +35,10 @@ use crate::registration::HOST_IP;
 
 /// The capacity of the queue of messages from a pod's tasks. Each container has at most one instance and three probers,
 /// which wait if the queue is full.
-const MESSAGES: usize = 32;
+const MAX_MESSAGES: usize = 32;
 
 /// The wait before a failed write is retried.
-const WRITE_RETRY: Duration = Duration::from_secs(1);
+const WRITE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The pod as the API server shows it.
 #[derive(Debug, Clone)]
@@ -217,7 +217,7 @@ impl Worker {
         };
         let registered = shared.registry.add(&namespace, &pod.name_any(), entry);
         let started_at = published.start_time.as_ref().map_or_else(Timestamp::now, |time| time.0);
-        let (messages, inbox) = mpsc::channel(MESSAGES);
+        let (messages, inbox) = mpsc::channel(MAX_MESSAGES);
         Ok(Self {
             shared: Arc::clone(shared),
             policy: RestartPolicy::parse(spec.restart_policy.as_deref()),
@@ -264,7 +264,7 @@ impl Worker {
                     break;
                 }
                 // Tried until it succeeds: nobody else deletes the object, and it blocks its name.
-                tokio::time::sleep(WRITE_RETRY).await;
+                tokio::time::sleep(WRITE_RETRY_INTERVAL).await;
                 continue;
             }
             tokio::select! {
@@ -365,13 +365,15 @@ impl Worker {
                 is_expiry: current.is_expiry && wanted.is_expiry,
             },
         };
-        if self.ending.is_some_and(|current| current.stop != ending.stop) {
-            for running in self.running.iter().flatten() {
-                // Instances that were not asked to stop yet learn the deadline when their turn comes, in `step`.
-                running.stop.send_if_modified(|stop| {
-                    stop.is_some() && stop.replace(ending.stop) != Some(ending.stop)
-                });
-            }
+        for running in self.running.iter().flatten() {
+            running.stop.send_if_modified(|stop| {
+                // Instances that were not asked to stop yet learn the deadline when their turn comes, in `step`. One that stops
+                // already, because it has failed its probe, may have had more time.
+                let Some(asked) = stop else { return false };
+                let deadline = asked.deadline.min(ending.stop.deadline);
+                let stricter = Stop { deadline, pre_stop: asked.pre_stop && ending.stop.pre_stop };
+                std::mem::replace(asked, stricter) != stricter
+            });
         }
         self.ending = Some(ending);
     }
@@ -479,16 +481,18 @@ impl Worker {
             return None;
         }
         let api: Api<Pod> = api_beside(&self.shared.client, &*self.pod);
+        // With the uid, the API server refuses the status of a former pod of this name.
         let patch = Patch::Merge(json!({"metadata": {"uid": self.pod.uid()}, "status": status}));
         match api.patch_status(&self.pod.name_any(), &PatchParams::default(), &patch).await {
             Ok(_) => {
                 self.published = status;
                 None
             }
+            // The pod is gone, and its view says so soon.
             Err(kube::Error::Api(answer)) if answer.code == 404 => None,
             Err(error) => {
                 tracing::debug!(error = %text_of(&error), pod = %self.pod.name_any(), "Cannot write the status of a pod.");
-                Some(Instant::now() + WRITE_RETRY)
+                Some(Instant::now() + WRITE_RETRY_INTERVAL)
             }
         }
     }

@@ -75,10 +75,9 @@ impl Cleanup {
                 std::thread::sleep(Duration::from_millis(10));
             }
         }
-        for dir in &self.dirs {
-            private::if_found(std::fs::remove_dir_all(dir))?;
-        }
-        Ok(())
+        let removed = self.dirs.iter().map(|dir| private::if_found(std::fs::remove_dir_all(dir)).map(drop));
+        // All are tried: a folder that cannot be removed keeps no other.
+        removed.fold(Ok(()), Result::and)
     }
 }
 
@@ -131,6 +130,13 @@ mod tests {
         let mut child = Command::new("sleep").arg("100").process_group(0).spawn().unwrap();
         run_from(format!("add {}\ndir {}\n", child.id(), dir.display()).as_bytes()).unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(9));
+        assert!(!dir.exists());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_removed_keeps_no_other() {
+        let dir = tempfile::tempdir().unwrap().keep();
+        assert!(run_from(format!("dir /dev/null/x\ndir {}\n", dir.display()).as_bytes()).is_err());
         assert!(!dir.exists());
     }
 

@@ -15,7 +15,7 @@ use crate::private;
 
 const DATA: &str = "..data";
 
-/// Updates the volume in `folder` to `files`. Does nothing if the volume already has these files.
+/// Updates the volume in `folder` to `files`. Keeps the version if it has these files already.
 pub(super) fn write(folder: &Path, files: &Files) -> io::Result<()> {
     if let Some(path) = files.keys().find(|path| !stays_inside(path)) {
         return Err(io::Error::new(
@@ -24,11 +24,21 @@ pub(super) fn write(folder: &Path, files: &Files) -> io::Result<()> {
         ));
     }
     let current = fs::read_link(folder.join(DATA)).ok();
-    if current.as_ref().is_some_and(|current| same(&folder.join(current), files)) {
-        return Ok(());
+    let is_same = current.as_ref().is_some_and(|current| same(&folder.join(current), files));
+    if !is_same {
+        write_version(folder, current.as_deref(), files)?;
     }
+    // Also for the same files: the process may have ended after the rename of `..data`.
+    update_links(folder, files)?;
+    if let Some(old) = current.filter(|_| !is_same) {
+        fs::remove_dir_all(folder.join(old))?;
+    }
+    Ok(())
+}
+
+/// Writes the files into a new folder, and lets `..data` link to it.
+fn write_version(folder: &Path, current: Option<&Path>, files: &Files) -> io::Result<()> {
     let number = current
-        .as_ref()
         .and_then(|current| current.to_str()?.strip_prefix("..")?.parse::<u64>().ok())
         .map_or(1, |number| number + 1);
     let version = format!("..{number}");
@@ -49,13 +59,18 @@ pub(super) fn write(folder: &Path, files: &Files) -> io::Result<()> {
     let next = folder.join("..data_next");
     let _ = fs::remove_file(&next);
     symlink(&version, &next)?;
-    fs::rename(&next, folder.join(DATA))?;
+    fs::rename(&next, folder.join(DATA))
+}
 
+/// Creates the missing links to the files, and removes those to files that are gone.
+fn update_links(folder: &Path, files: &Files) -> io::Result<()> {
     let names: BTreeSet<&str> = files.keys().filter_map(|path| path.split('/').next()).collect();
     for entry in fs::read_dir(folder)?.flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        if !name.starts_with("..") && !names.contains(name.as_ref()) {
+        // Containers can write here, for example Python its `__pycache__`: only links are the volume's.
+        let is_link = entry.file_type()?.is_symlink();
+        if is_link && !name.starts_with("..") && !names.contains(name.as_ref()) {
             fs::remove_file(entry.path())?;
         }
     }
@@ -64,9 +79,6 @@ pub(super) fn write(folder: &Path, files: &Files) -> io::Result<()> {
         if link.symlink_metadata().is_err() {
             symlink(Path::new(DATA).join(name), link)?;
         }
-    }
-    if let Some(old) = current {
-        fs::remove_dir_all(folder.join(old))?;
     }
     Ok(())
 }
@@ -112,6 +124,27 @@ mod tests {
         assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "3");
         assert!(dir.path().join("b").symlink_metadata().is_err());
         assert!(!dir.path().join(first).exists());
+    }
+
+    #[test]
+    fn an_interrupted_update_is_completed() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), &files(&[("a", "1")])).unwrap();
+        let link = dir.path().join("a");
+        fs::remove_file(&link).unwrap();
+        write(dir.path(), &files(&[("a", "1")])).unwrap();
+        assert_eq!(fs::read_to_string(link).unwrap(), "1");
+    }
+
+    #[test]
+    fn what_a_container_has_written_stays_and_stops_no_update() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), &files(&[("a", "1")])).unwrap();
+        let own = dir.path().join("__pycache__");
+        fs::create_dir(&own).unwrap();
+        write(dir.path(), &files(&[("b", "2")])).unwrap();
+        assert!(own.is_dir() && !dir.path().join("a").exists());
+        assert_eq!(fs::read_to_string(dir.path().join("b")).unwrap(), "2");
     }
 
     #[test]

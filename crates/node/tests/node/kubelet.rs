@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use kube::api::DeleteParams;
 use longboat_apiserver::pod_access::LogOptions;
 use serde_json::json;
 
@@ -273,5 +274,29 @@ async fn a_hook_that_fails_after_the_start_restarts_the_container() {
     })
     .await;
     assert!(stopped.exists(), "as in a kubelet, the other hook runs before the container is killed");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_shortens_the_time_of_a_container_that_failed_its_probe() {
+    let world = TestNode::start().await;
+    let started = world.file("started");
+    let script = format!("trap '' TERM; echo $$$$ > {}; while true; do sleep 0.1; done", started.display());
+    let fails =
+        json!({"exec": {"command": ["test", "!", "-e", started]}, "periodSeconds": 1, "failureThreshold": 1});
+    world
+        .pod(
+            "p",
+            json!({"terminationGracePeriodSeconds": 600, "containers": [
+            {"name": "main", "command": ["sh", "-c", script], "livenessProbe": fails}]}),
+        )
+        .await;
+    world.until_event("p", "Killing: Container main failed liveness probe, will be restarted").await;
+    let pid = number_in(&started).await;
+    assert!(is_alive(pid), "it has ten minutes");
+    let params = DeleteParams { grace_period_seconds: Some(1), ..DeleteParams::default() };
+    world.api::<Pod>().delete("p", &params).await.unwrap();
+    world.until_gone("p").await;
+    assert!(!is_alive(pid));
     world.end().await;
 }

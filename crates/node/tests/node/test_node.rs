@@ -12,8 +12,8 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
+use longboat_apiserver::ApiServer;
 use longboat_apiserver::pod_access::{LogOptions, PodRef};
-use longboat_apiserver::{ApiServer, Loops};
 use longboat_node::{ApiAccess, Node, NodeHandle, Options};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -79,7 +79,7 @@ impl TestNode {
         let dir = tempfile::Builder::new().prefix("lbn").tempdir().unwrap();
         let cancel = CancellationToken::new();
         let loops = (server.clone(), cancel.clone());
-        tokio::spawn(async move { loops.0.run_loops(Loops::default(), loops.1).await });
+        tokio::spawn(async move { loops.0.run_loops(loops.1).await });
         let mut world = Self { server, client, dir, node: None, network, cancel };
         world.start_node(change).await;
         world

@@ -42,6 +42,7 @@ pub fn apply(
                     ManagedError::Failed(format!("failed to create manager for existing fields: {error}"))
                 })?;
     }
+    // The owners are kept for a second attempt, which kubectl may make by force.
     let first = merged(write, versions, &live, config, owners.clone());
     let result = match first {
         Err(ManagedError::Conflict(conflicts)) if write.manager == last_applied::KUBECTL => {

@@ -131,6 +131,7 @@ pub(super) fn take_over(
             conflicts.insert(manager.clone(), OwnedFields { set: taken, ..owned.clone() });
         }
     }
+    // Before any owner changes: an apply that is refused takes nothing from anybody.
     if !force && !conflicts.is_empty() {
         return Err(ManagedError::Conflict(conflict::of(&conflicts)));
     }

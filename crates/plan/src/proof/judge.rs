@@ -160,6 +160,7 @@ fn transfer(probe: &Probe, seen: &ProbeObservation, received: &TokenResponse) ->
         1 => "; 1 pod was not checked".to_owned(),
         pods => format!("; {pods} pods were not checked"),
     };
+    // `None` says that an engine has no such counter, or has restarted.
     if prefill.grown.prompt_tokens == Some(0.0) {
         let why = if probe.has_picker {
             "the picker did not choose one, or the decode pods have no routing sidecar. Check the prefill \

@@ -90,6 +90,7 @@ fn add(hash: &mut PartsHash, container: &Container) {
         // For variables such as VLLM_ADDITIONAL_ARGS, which scripts append to the command line.
         found.extend(shared_arguments(value));
     }
+    // The same arguments in another order are the same settings.
     found.sort_unstable();
     for argument in found {
         hash.add(&argument);

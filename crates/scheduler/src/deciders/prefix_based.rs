@@ -17,6 +17,7 @@ pub(crate) struct PrefixBased {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
+    // As in llm-d, this is the default producer, even if the scorers of the profiles name another one.
     let prefix = builder.prefix(parameters, None)?;
     Ok(Plugin::decider(PrefixBased { given, prefix }))
 }

@@ -83,6 +83,7 @@ impl Filter for PrefixAffinity {
             let best = |group: &[Candidate]| {
                 group.iter().map(|&candidate| self.ttft_ms(context, candidate)).fold(f64::INFINITY, f64::min)
             };
+            // Without any prediction both are infinite. The difference is then NaN, and the endpoints with the prompt stay.
             if best(&sticky) - best(&others) > self.given.max_ttft_penalty_ms {
                 return;
             }

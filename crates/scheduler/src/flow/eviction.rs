@@ -127,6 +127,7 @@ impl<T> Eviction<T> {
         if !(share.is_finite() && share > 0.0) {
             return Vec::new();
         }
+        // A band at its ceiling is closed, too, so one request must go even if the difference is 0.
         let wanted = ((saturation - blocked.ceiling) / share).ceil();
         #[expect(
             clippy::cast_possible_truncation,
@@ -136,6 +137,7 @@ impl<T> Eviction<T> {
         let wanted = wanted.clamp(1.0, float(MAX_VICTIMS as u64)) as usize;
         self.share = share;
         let mut evicted = Vec::new();
+        // If there are fewer victims than wanted, fewer go: the next decision follows when they have ended.
         while evicted.len() < wanted
             && let Some(victim) = self.victims.first_entry()
             && victim.key().0 < blocked.priority

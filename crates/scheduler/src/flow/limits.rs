@@ -29,10 +29,12 @@ impl UsageLimit {
     pub(crate) fn ceiling(self, saturation: f64, priorities: &[i32], band: usize, tick: u64) -> f64 {
         match self {
             Self::Static { threshold } => threshold,
+            // A single band has nobody to leave room for.
             Self::Holdback { max, .. } if priorities.len() < 2 => max,
             Self::Holdback { min, max, by_value: false } => max - share(band, priorities.len()) * (max - min),
             Self::Holdback { min, max, by_value: true } => {
                 let value = |index: usize| f64::from(priorities[index]);
+                // They differ: there is one band for each priority.
                 let (highest, lowest) = (value(0), value(priorities.len() - 1));
                 min + (value(band) - lowest) / (highest - lowest) * (max - min)
             }
@@ -42,6 +44,7 @@ impl UsageLimit {
                 if saturation < 1.0 - share(band, priorities.len()) * saturation {
                     return 1.0;
                 }
+                // One cycle of `every` dispatches the band: each one at a saturation of 0.5, one of 9 at 0.9.
                 let every = (saturation / (1.0 - saturation)).round().max(1.0);
                 #[expect(
                     clippy::cast_possible_truncation,

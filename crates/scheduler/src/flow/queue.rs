@@ -207,6 +207,7 @@ impl<T> Queue<T> {
         let ticket = Ticket(self.next);
         self.next += 1;
         let deadline = match settings.ordering {
+            // Tickets are numbered by arrival, and order requests with the same deadline.
             Ordering::FirstCome => 0,
             Ordering::EarliestDeadline => {
                 settings.time_to_live.usual_ms.map_or(u64::MAX, |ttl| now.saturating_add(ttl))
@@ -236,6 +237,7 @@ impl<T> Queue<T> {
     /// Runs one dispatch cycle. Returns the next request, unless the pool is too saturated for it. A band that must wait
     /// blocks all lower bands.
     pub fn pop(&mut self, saturation: f64, now: u64) -> Option<T> {
+        // Counted even if nothing is dispatched: a soft ceiling opens its band in every n-th cycle.
         self.cycles += 1;
         let priorities: Vec<i32> = self.bands.keys().map(|Reverse(priority)| *priority).collect();
         let limit = self.settings.usage_limit;

@@ -52,6 +52,7 @@ impl Detector {
     ) -> f64 {
         let members: Vec<&M> = members.collect();
         match self {
+            // A pool without endpoints is full, and `measure` says so. Of its stages, none would be.
             Self::Max(several) if !members.is_empty() => {
                 let readings = of_stages(several, state, &members, admitted);
                 // A stage that no detector judges never fills up.
@@ -86,6 +87,7 @@ impl Detector {
             Self::Utilization { queue_depth, kv_usage, stale_after_ms } => {
                 let full =
                     |metrics: Arc<Metrics>| (metrics.waiting / queue_depth).max(metrics.kv_usage / kv_usage);
+                // A share may be more than 1, as in llm-d: a long queue at one endpoint can fill the pool.
                 let shares = members.iter().map(|member| member.metrics(stale_after_ms).map_or(1.0, full));
                 shares.sum::<f64>() / count
             }

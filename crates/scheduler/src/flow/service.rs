@@ -52,6 +52,7 @@ impl FlowServices {
             self.flows.retain(|_, service| now.saturating_sub(service.at) < policy.forget_ms);
             self.swept = now;
         }
+        // The factor is llm-d's. A generated token takes a pass of the model, and the tokens of a prompt share one.
         let more = float(input) + 2.0 * float(output);
         if let Some(service) = self.flows.get_mut(flow) {
             *service = Service { tokens: service.now(policy, now) + more, at: now, ..*service };

@@ -139,6 +139,7 @@ impl ProfileHandler for Disagg {
             StageOrder::PrefillFirst => {
                 let encode = Self::stage(run, self.encode_decider.as_ref(), None, &self.encode, false);
                 let prefill = run.profile(&self.prefill);
+                run.context.peer.set(prefill.and_then(|prefill| run.runs[prefill].targets.first().copied()));
                 let pair =
                     prefill.and_then(|prefill| Some((run.profile_beside(&self.decode, prefill)?, prefill)));
                 if let Some((decode, prefill)) = pair {
@@ -146,6 +147,7 @@ impl ProfileHandler for Disagg {
                 } else {
                     // No decode endpoint can read the prefiller's cache, so one endpoint does both.
                     run.runs.truncate(prefill.unwrap_or(run.runs.len()));
+                    run.context.peer.set(None);
                     (run.profile(&self.decode).ok_or(ScheduleError::NoDecodeWorkers)?, None, encode)
                 }
             }

@@ -205,6 +205,7 @@ impl PrefixIndex {
         let chains: Vec<Vec<u64>> =
             request.prompts.iter().map(|prompt| chain(root, prompt, block_tokens, limit)).collect();
         let mut matches = Matches::new(chains, vec![0; candidates.len()], block_tokens);
+        // Taken out while `walk` changes the rest.
         let chains = std::mem::take(&mut matches.chains);
         for hashes in &chains {
             self.walk(hashes, candidates, &mut matches);
@@ -274,6 +275,7 @@ impl PrefixIndex {
             newest += hashes.len();
             self.tree.learn(slot, hashes);
         }
+        // The prompt that was just sent stays even if it is longer than the capacity: the engine computes it now.
         self.tree.forget(slot, self.tree.held(slot).saturating_sub(capacity.max(newest)));
     }
 
@@ -323,6 +325,7 @@ pub(crate) fn chain(root: u64, prompt: &Prompt, block_tokens: u32, limit: usize)
         .chunks(block_bytes)
         .take(limit)
         .map(|block| {
+            // The reference hashes text as numbers of four bytes, and fills the last one with zeros.
             let own = if block.len() % 4 == 0 {
                 xxh64(block, 0)
             } else {

@@ -361,6 +361,7 @@ fn loads(
 ) -> Vec<(Slot, bool, u64)> {
     let tokens = request.tokens() as u64;
     let matches = Matches::cached(findings);
+    // As in llm-d, the endpoint that encodes counts the prompt, too.
     runs.iter()
         .map(|run| {
             let target = run.targets[0];

@@ -21,6 +21,7 @@ pub(super) fn rank(
     }
     let slots = candidates.iter().map(|&candidate| context.endpoint(candidate).slot);
     let mut ranked: Vec<(f64, usize)> = slots.enumerate().map(|(place, slot)| (key(slot), place)).collect();
+    // The sort is stable, so what the shuffle has done stays among equal keys.
     context.shuffle(&mut ranked);
     ranked.sort_by(|(left, _), (right, _)| left.total_cmp(right));
     let last = float(candidates.len() as u64 - 1);

@@ -65,6 +65,7 @@ fn fit(length: f64, least: f64, most: f64) -> f64 {
     if width <= 0.0 {
         return 1.0;
     }
+    // The constants are llm-d's. A range that fits is never worse than one that does not: 0.3 is where `outside` ends.
     let narrow = 1.0 / (1.0 + width / 10_000.0);
     let headroom = (most - length) / width;
     0.3 + 0.7 * (0.7 * narrow + 0.3 * headroom)

@@ -108,6 +108,7 @@ impl Latency {
             let distance =
                 first * position(ttft, left.ttft.abs()) + further * position(tpot, left.tpot.abs());
             let share = if strategy == Strategy::Most { distance } else { 1.0 - distance };
+            // These are llm-d's weights from 1 to 101. The worst of the group has more than the endpoints outside of it, which have 0.
             scores[left.place] = ((share * 100.0).trunc() + 1.0) / 100.0;
         }
     }

@@ -18,7 +18,7 @@ parameters! {
     }
 }
 
-struct PrefixCache {
+pub(super) struct PrefixCache {
     prefix: usize,
     length_weight: f64,
     length_scale: f64,
@@ -52,6 +52,13 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         length_weight: given.match_length_weight,
         length_scale: given.match_length_scale_tokens,
     }))
+}
+
+impl PrefixCache {
+    /// Scores by the cached share of the prompt alone.
+    pub(super) fn by_share(prefix: usize) -> Self {
+        Self { prefix, length_weight: 0.0, length_scale: 1.0 }
+    }
 }
 
 impl Scorer for PrefixCache {

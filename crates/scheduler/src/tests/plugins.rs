@@ -133,6 +133,26 @@ fn prefill_is_looked_for_near_the_decoder() {
 }
 
 #[test]
+fn decode_is_looked_for_near_the_prefiller_that_was_picked_first() {
+    let labels = |role, host| [("llm-d.ai/role", role), ("kubernetes.io/hostname", host)];
+    let places = [labels("prefill", "a"), labels("decode", "b"), labels("decode", "a")];
+    let pool = pool(places.iter().map(|labels| (Metrics::default(), labels.as_slice())).collect());
+    let scheduler = scheduler(
+        "{type: topology-extractor}, {type: decode-filter}, {type: prefill-filter}, {type: topology-affinity-filter}, \
+         {type: disagg-profile-handler, parameters: {stageOrder: prefill-first}}",
+        "schedulingProfiles: [{name: prefill, plugins: [{pluginRef: prefill-filter}]}, {name: decode, plugins: \
+         [{pluginRef: decode-filter}, {pluginRef: topology-affinity-filter}]}]",
+    );
+    let decision =
+        pick_as(&scheduler, &scheduler.state(), &pool, (0, &RequestHeaders::default(), 7)).unwrap();
+    assert_eq!(decision.primary_run().name, "decode");
+    assert_eq!(
+        decision.primary_run().totals.iter().map(|&(candidate, _)| candidate).collect::<Vec<_>>(),
+        [2]
+    );
+}
+
+#[test]
 fn without_an_earlier_pick_nothing_is_near() {
     let pool = pool(vec![(Metrics::default(), &[("kubernetes.io/hostname", "a")]); 2]);
     let both =

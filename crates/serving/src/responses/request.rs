@@ -6,7 +6,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    Call, Job, Message, Model, Part, Refusal, Role, fields,
+    Call, Job, Message, Model, Part, Refusal, Role,
+    body::object_only,
+    fields,
     job::{self, known_model, unsupported},
     layout::LayoutOptions,
     messages::Reader,
@@ -15,7 +17,7 @@ use crate::{
 
 /// The fields of a request.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(remote = "Self", expecting = "an object", default)]
 pub(crate) struct Fields {
     model: Option<String>,
     input: Value,
@@ -59,6 +61,8 @@ pub(crate) struct Fields {
     previous_input_messages: Option<Value>,
     vllm_xargs: Option<Map<String, Value>>,
 }
+
+object_only!(Fields);
 
 /// The additional output that clients may request: token probabilities.
 const LOGPROBS: &str = "message.output_text.logprobs";
@@ -117,7 +121,7 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &mut Fields) -> Result<Job, R
     }
     let mut reader = Reader::new(&name, model.media());
     input(&fields.input, &mut reader, &mut messages)?;
-    let known_tools = tools::list(fields.tools.as_deref().unwrap_or_default())?;
+    let known_tools = tools::list(fields.tools.as_deref().unwrap_or_default(), "")?;
     let shape = match &fields.text {
         Some(text) => {
             shape::format_of(&text["format"], "text.format")?.map(|shape| (shape, "text.format".to_owned()))

@@ -128,6 +128,7 @@ pub(crate) fn engines(list: &[u8]) -> Result<Vec<Engine>, String> {
     }
     let list: BTreeMap<String, Entry> =
         serde_json::from_slice(list).map_err(|error| format!("its response is not a list: {error}"))?;
+    // The keys of the response are the ranks.
     let engine = |(rank, entry): (String, Entry)| {
         Some(Engine { rank: rank.parse().ok()?, id: entry.engine_id.as_str()?.to_owned() })
     };
@@ -173,6 +174,7 @@ impl Lists {
         if lists.len() >= MAX_KNOWN {
             lists.retain(|_, list| list.is_fresh());
         }
+        // Full of fresh lists: the next request asks the prefiller again.
         if lists.len() < MAX_KNOWN {
             lists.insert(prefiller.clone(), List { since: Instant::now(), engines });
         }

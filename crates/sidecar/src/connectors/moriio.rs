@@ -213,6 +213,7 @@ impl Addresses {
         let mut found: Vec<IpAddr> = found.map(|address| address.ip()).collect();
         found.sort_by_key(IpAddr::is_ipv6);
         let address = found.first().ok_or_else(|| format!("`{host}` has no address"))?.to_string();
+        // The hosts are those of the flags, so the cache does not grow.
         self.0.lock().insert(host.to_owned(), (Instant::now(), address.clone()));
         Ok(address)
     }

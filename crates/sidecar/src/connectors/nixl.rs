@@ -83,6 +83,7 @@ impl Nixl {
 
     /// Returns the prefiller's transfer parameters. They say that another engine continues the request.
     fn handover(&self, ask: SplitRequest<'_>) -> Value {
+        // As in the reference: the fields that name a cache are there, and empty.
         let mut handover = json!({
             "do_remote_decode": true,
             "do_remote_prefill": false,

@@ -49,6 +49,7 @@ impl ChunkedRequest {
         if let Err(refused) = self.step().await {
             return *refused;
         }
+        // A refusal from here on is an event.
         if self.chunks.is_stream() {
             return self.stream();
         }

@@ -50,6 +50,7 @@ impl Flow {
                     biased;
                     ended = &mut prefill, if !is_prefilled => {
                         is_prefilled = true;
+                        // As in the reference, the response of a prefill is discarded: the client gets what the decoder says.
                         let may_fall_back = self.settings.fall_back;
                         if matches!(ended, Err(failure) if may_fall_back && !failure.is_request_error) {
                             break None;

@@ -63,6 +63,7 @@ impl Flow {
             }
         };
         match verdict {
+            // What is left of the response is dropped with its connection, so that its engine stops.
             Ok(Verdict::Missed) => None,
             Ok(_) => {
                 longboat_accept::remove_hop_by_hop(&mut head.headers);

@@ -55,6 +55,7 @@ impl Flow {
                 None => break,
             }
         }
+        // Of two locations with one name, the same one must count, whichever encoder was faster.
         found.sort_by_key(|(index, _)| *index);
         Ok(found.into_iter().flat_map(|(_, found)| found).collect())
     }

@@ -60,11 +60,13 @@ impl Flow {
                     return *failed;
                 }
             }
+            // A decoder that falls back to doing everything needs the locations, too.
             body = request.to_vec().into();
         }
         let Some(prefiller) = route.prefiller else {
             return self.alone(&head, &body, request, &route).await;
         };
+        // After an encoder, the threshold is 0, which every cache meets.
         if encoder.is_none()
             && self.connector.decodes_first(&request)
             && let Some(answer) = self.decode_first(&head, &body, &route).await

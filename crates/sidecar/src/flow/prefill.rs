@@ -63,6 +63,7 @@ impl Prefiller {
             // A request can be sent once, so each attempt has its own. They share the bytes of the body.
             let request = head.request_to_read(part.clone());
             let sent = self.upstream.send(target.authority(), request).await;
+            // Nothing of a prefill reaches the client, so it may be sent again after any failure.
             let is_transient = sent.as_ref().map_or(true, |answer| TRANSIENT.contains(&answer.status()));
             if is_transient && attempt < self.retries {
                 attempt += 1;

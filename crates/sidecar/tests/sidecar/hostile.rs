@@ -236,3 +236,37 @@ async fn a_connection_without_a_request_is_closed() {
         assert!(closed.is_ok(), "{sent:?}");
     }
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_system_asks_whether_the_machine_of_a_prefiller_is_there() {
+    let prefill = Peer::start(String::new(), Then::Wait).await;
+    let (sidecar, _end) = start(1, []).await;
+    let request = asked(Some(prefill.address), "{}");
+    let _waiting = tokio::spawn(async move { exchanged(sidecar, &request).await });
+    until("the prefiller is asked", &prefill.asked, 1).await;
+    // The sixth field is the timer that runs: 2 is the one of keepalive.
+    let peer = format!("0100007F:{:04X}", prefill.address.port());
+    let has_timer = |line: &str| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        fields.get(2) == Some(&peer.as_str()) && fields.get(5).is_some_and(|timer| timer.starts_with("02:"))
+    };
+    for _ in 0..2000 {
+        if std::fs::read_to_string("/proc/self/net/tcp").unwrap().lines().any(has_timer) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("no connection to the prefiller has keepalive");
+}
+
+#[tokio::test]
+async fn a_client_that_begins_no_handshake_does_not_hold_up_the_end() {
+    let (sidecar, end) = start(1, ["--secure-proxy".to_owned()]).await;
+    let mut silent = TcpStream::connect(("127.0.0.1", sidecar)).await.unwrap();
+    // Connections are accepted in their order, so the silent one is, too.
+    assert_eq!(raw(sidecar, "no TLS").await, [""; 0]);
+    drop(end);
+    let closed = tokio::time::timeout(Duration::from_secs(20), silent.read_to_end(&mut Vec::new())).await;
+    assert!(closed.is_ok(), "the sidecar waits for the handshake");
+}

@@ -56,6 +56,17 @@ async fn completions_take_lists_stops_limits_and_echo() {
         answer["choices"].as_array().unwrap().iter().map(|c| c["text"].as_str().unwrap()).collect();
     assert_eq!(texts, ["a ba", "a ba", "c dc", "c dc"]);
     assert_eq!(answer["usage"]["completion_tokens"], 4);
+    let body = json!({"prompt": ["a b c", "d e f"], "echo": true, "max_tokens": 2, "stream": true});
+    let chunks = server.events("/v1/completions", &body).await;
+    let parts = |index: usize| {
+        let choices =
+            chunks.iter().map(|chunk| &chunk["choices"][0]).filter(|choice| choice["index"] == index);
+        choices.map(|choice| choice["text"].as_str().unwrap()).collect::<Vec<_>>()
+    };
+    // The prompt comes with the first token.
+    assert_eq!((parts(0), parts(1)), (vec!["a b ca", " b"], vec!["d e fd", " e"]));
+    let (status, answer) = server.post("/v1/completions", &json!({"prompt": [1, 2], "echo": true})).await;
+    assert_eq!((status, &answer["error"]["param"]), (400, &json!("echo")), "{answer}");
 }
 
 #[tokio::test]
@@ -183,7 +194,15 @@ async fn a_conversation_ends_where_the_request_says() {
     assert_eq!(tokens(json!({})).await, text(&format!("{said}\n<|assistant|>\n")).await);
     assert_eq!(tokens(json!({"add_generation_prompt": false})).await, text(&format!("{said}\n")).await);
     let continued = json!({"add_generation_prompt": false, "continue_final_message": true});
-    assert_eq!(tokens(continued).await, text(said).await);
+    assert_eq!(tokens(continued.clone()).await, text(said).await);
+    // The text of the last message also occurs in what comes after it, or is empty.
+    let call = json!([{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]);
+    for said in ["f", ""] {
+        let messages = json!([{"role": "assistant", "content": said, "tool_calls": call}]);
+        let mut body = json!({"messages": messages});
+        body.as_object_mut().unwrap().extend(continued.as_object().unwrap().clone());
+        assert_eq!(tokens(body).await, text(&format!("<|assistant|>\n{said}")).await);
+    }
     for (more, words) in [
         (json!({"prompt": "x", "add_special_tokens": false}), "add_special_tokens"),
         (json!({"prompt": "x", "return_token_strs": true}), "return_token_strs"),
@@ -217,6 +236,35 @@ async fn a_model_for_embeddings_makes_vectors_and_no_answers() {
     let (status, answer) = server.post("/v1/embeddings", &json!({"input": "a"})).await;
     assert_eq!((status, &answer["error"]["message"]), (404, &json!("Not Found")));
     assert!(Args::simulator(&["m", "--task", "score"]).is_err());
+}
+
+#[tokio::test]
+async fn each_answer_to_a_prompt_counts_as_a_request() {
+    let server = Server::start(&["--inter-token-latency", "1h"]).await;
+    assert!(server.metric("vllm:request_success_total").await.abs() < 0.1);
+    let body = with(&json!({"n": 3, "max_tokens": 1}));
+    let (_, answer) = server.post("/v1/chat/completions", &body).await;
+    let prompt = answer["usage"]["prompt_tokens"].as_f64().unwrap();
+    assert_eq!(answer["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+    let counts = [
+        ("vllm:request_success_total", 3.0),
+        ("vllm:time_to_first_token_seconds_count", 3.0),
+        ("vllm:prompt_tokens_total", 3.0 * prompt),
+        ("vllm:generation_tokens_total", 3.0),
+    ];
+    for (name, expected) in counts {
+        assert!((server.metric(name).await - expected).abs() < 0.1, "{name}");
+    }
+    let body = with(&json!({"n": 3, "max_tokens": 2, "stream": true}));
+    let mut response =
+        server.client.post(server.url("/v1/chat/completions")).json(&body).send().await.unwrap();
+    response.chunk().await.unwrap().unwrap();
+    assert!((server.metric("vllm:num_requests_running").await - 3.0).abs() < 0.1);
+    // vLLM has no reason of its own for a prompt that another engine continues.
+    let body = with(&json!({"kv_transfer_params": {"do_remote_decode": true}}));
+    server.post("/v1/chat/completions", &body).await;
+    let length = "vllm:request_success_total{model_name=\"m\",engine=\"0\",finished_reason=\"length\"}";
+    assert!((server.metric(length).await - 4.0).abs() < 0.1);
 }
 
 #[tokio::test]

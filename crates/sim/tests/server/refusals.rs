@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -65,6 +65,10 @@ async fn with_api_keys_requests_need_one_as_in_vllm() {
 #[tokio::test]
 async fn bad_parameters_are_named_in_the_words_of_vllm() {
     let server = Server::start(&["--max-model-len", "64"]).await;
+    let part = |part: Value| json!({"messages": [{"role": "user", "content": [part]}]});
+    let schema = |schema: Value| json!({"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}});
+    let call = json!({"type": "function", "function": {"name": "f", "arguments": "{}"}});
+    let call = json!({"messages": [{"role": "assistant", "tool_calls": [call]}]});
     let image = json!([{"type": "image_url", "image_url": {"url": "data:x"}}]);
     for (more, param, word) in [
         (json!({"temperature": -1}), "temperature", "must be non-negative, got -1"),
@@ -91,6 +95,18 @@ async fn bad_parameters_are_named_in_the_words_of_vllm() {
         (json!({"messages": [{"role": "user"}]}), "body.messages.0.content", "required"),
         (json!({"messages": [{"role": "user", "content": image}]}), "", "m is not a multimodal model"),
         (
+            part(json!({"type": "image_url", "image_url": {"url": "http://x/y"}, "text": "a"})),
+            "",
+            "not a multimodal model",
+        ),
+        (part(json!({"type": "bogus", "text": "a"})), "type", "part type: 'bogus'"),
+        (part(json!({"type": "file", "file": {}, "text": "a"})), "type", "part type: 'file'"),
+        (part(json!({"text": "a"})), "body.messages.0.content.0.type", "required"),
+        (part(json!("a")), "body.messages.0.content.0.type", "required"),
+        (part(json!({"type": "text"})), "body.messages.0.content.0.text", "string"),
+        (call, "body.messages.0.tool_calls.0", "missing field `id`"),
+        (json!({"stream_options": {"include_usage": false}}), "stream_options", "when `stream=True`"),
+        (
             json!({"messages": [{"role": "user", "content": "x ".repeat(99)}]}),
             "input_tokens",
             "reduce the length",
@@ -98,7 +114,12 @@ async fn bad_parameters_are_named_in_the_words_of_vllm() {
         (json!({"tool_choice": "required"}), "tool_choice", "`tools` must be set"),
         (json!({"tools": [weather()], "tool_choice": "some"}), "tool_choice", "Invalid value"),
         (json!({"tools": [{"type": "web"}]}), "body.tools.0.type", "function"),
+        (json!({"tools": [{"type": "function", "name": "f"}]}), "body.tools.0.function", "required"),
         (json!({"response_format": {"type": "json_schema"}}), "response_format", "schema"),
+        (schema(json!("{}")), "body.response_format.json_schema.schema", "an object"),
+        (schema(json!(true)), "body.response_format.json_schema.schema", "an object"),
+        (json!({"structured_outputs": {"json": true}}), "body.structured_outputs.json", "JSON schema"),
+        (json!({"structured_outputs": {"json": "true"}}), "structured_outputs.json", "not JSON of an object"),
         (json!({"response_format": {"type": "xml"}}), "body.response_format.type", "json_object"),
         (json!({"guided_choice": []}), "guided_choice", "list"),
         (json!({"guided_choice": ["a"], "guided_regex": "b"}), "structured_outputs", "only use one kind"),
@@ -147,6 +168,56 @@ async fn bad_parameters_are_named_in_the_words_of_vllm() {
         assert_eq!((status, &error["type"]), (400, &json!(kind)), "{more} {answer}");
         assert_eq!(error["param"].as_str().unwrap_or_default(), param, "{more} {answer}");
         assert!(error["message"].as_str().unwrap().contains(word), "{more} {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_is_an_object_and_no_list_of_its_fields() {
+    let server = Server::start(&[]).await;
+    let (chat, completions) = ("/v1/chat/completions", "/v1/completions");
+    for (path, body, param) in [
+        (chat, r#"["m", [["user", "hi"]]]"#, "body"),
+        (completions, r#"["m", null, "The sea"]"#, "body"),
+        ("/tokenize", r#"["hello"]"#, "body"),
+        ("/v1/responses", r#"["m", "hi"]"#, "body"),
+        (chat, r#"{"messages": [["user", "hi"]]}"#, "body.messages.0"),
+        (completions, r#"{"prompt": "a", "stream": true, "stream_options": [true]}"#, "body.stream_options"),
+        (completions, r#"{"prompt": "a", "kv_transfer_params": [true]}"#, "body.kv_transfer_params"),
+        // What is not JSON is refused with its place, in characters.
+        (chat, r#"{"model": "m", "messages": [{"role": "user""#, "body.43"),
+        (chat, "{\"model\":\n\"ü\",, ", "body.14"),
+        (chat, "hello", "body.0"),
+        (chat, "", "body"),
+    ] {
+        let answer = server.client.post(server.url(path)).body(body).send().await.unwrap();
+        let (status, answer) = (answer.status().as_u16(), answer.json::<Value>().await.unwrap());
+        assert_eq!((status, &answer["error"]["param"]), (400, &json!(param)), "{path} {body} {answer}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_cannot_be_longer_than_it_may_be() {
+    let server = Server::start(&["--max-model-len", "64"]).await;
+    for (body, limit) in [
+        (json!({"prompt": "a", "min_tokens": 17}), 16),
+        (json!({"prompt": "a", "min_tokens": 64, "max_tokens": 64}), 63),
+        (json!({"prompt": "a", "min_tokens": 3, "max_tokens": 2}), 2),
+    ] {
+        let (status, answer) = server.post("/v1/completions", &body).await;
+        let message = answer["error"]["message"].as_str().unwrap_or_default();
+        assert_eq!(status, 400, "{body} {answer}");
+        assert!(message.contains(&format!("less than or equal to max_tokens={limit}")), "{body} {answer}");
+    }
+    assert_eq!(server.post("/v1/chat/completions", &with(&json!({"min_tokens": 60}))).await.0, 400);
+}
+
+#[tokio::test]
+async fn a_completion_has_as_many_prompts_as_evaluations_send() {
+    let server = Server::start(&["--max-waiting-queue-length", "2000"]).await;
+    for (prompts, copies, expected) in [(1024, 1, 200), (1025, 1, 400), (1024, 17, 400)] {
+        let body = json!({"prompt": vec!["a"; prompts], "n": copies, "max_tokens": 1});
+        let (status, answer) = server.post("/v1/completions", &body).await;
+        assert_eq!(status, expected, "{prompts} {copies} {}", answer["error"]);
     }
 }
 

@@ -7,7 +7,7 @@ mod collector;
 use collector::Collector;
 use longboat_telemetry::{
     logging::{self, LogOptions},
-    traces::{Exporter, Otlp, SPANS, SpanCounts, counts},
+    traces::{Exporter, Otlp, SPANS, SpanCounts, TraceHeaders, counts, join_trace},
 };
 
 /// There is only one test, because a process has only one destination of spans.
@@ -24,13 +24,17 @@ async fn spans_arrive_with_their_parents_and_what_there_is_no_room_for_is_counte
     parent.in_scope(|| drop(tracing::trace_span!(target: SPANS, "child")));
     parent.in_scope(|| drop(tracing::error_span!("of others")));
     drop(parent);
+    let joined = tracing::trace_span!(target: SPANS, "joined");
+    let parent = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+    join_trace(&joined, TraceHeaders { parent, state: None });
+    drop(joined);
     // More spans than the queue holds, before sending starts.
     for _ in 0..5000 {
         drop(tracing::trace_span!(target: SPANS, "flood"));
     }
     let SpanCounts { sent, dropped } = counts();
     assert_eq!(sent, 0);
-    assert_eq!(dropped, 5002 - 4096);
+    assert_eq!(dropped, 5003 - 4096);
     traces.start().unwrap().end().await;
 
     assert_eq!(counts(), SpanCounts { sent: 4096, dropped });
@@ -43,4 +47,7 @@ async fn spans_arrive_with_their_parents_and_what_there_is_no_room_for_is_counte
     assert_eq!(child.span.trace_id, parent.span.trace_id);
     assert_eq!(parent.attribute("answer").as_deref(), Some("42"));
     assert!(named("of others").is_none());
+    let joined = &named("joined").unwrap().span;
+    assert_eq!(joined.trace_id[..2], [0x0a, 0xf7]);
+    assert_eq!(joined.parent_span_id[..2], [0xb7, 0xad]);
 }

@@ -218,6 +218,7 @@ impl<'a> State<'a> {
         };
         self.depth += 1;
         let outer_body = std::mem::replace(&mut self.body, name);
+        // A template sees no variables of its caller, and its `$` is its own data.
         let outer_vars = std::mem::replace(&mut self.vars, vec![("$", data.clone())]);
         let done = self.list(&data, body);
         self.vars = outer_vars;
@@ -293,14 +294,12 @@ impl<'a> State<'a> {
                 self.set(only, element.clone())?;
             }
         } else {
-            let top = self.vars.len();
-            if let Some(slot) = decl.len().checked_sub(1).and_then(|_| self.vars.get_mut(top - 1)) {
-                slot.1 = element.clone();
-            }
-            if decl.len() > 1
-                && let Some(slot) = self.vars.get_mut(top - 2)
-            {
-                slot.1 = index;
+            // The pipeline has declared these variables, so they are the last ones.
+            let declared = self.vars.len() - decl.len();
+            match &mut self.vars[declared..] {
+                [only] => only.1 = element.clone(),
+                [first, second] => (first.1, second.1) = (index, element.clone()),
+                _ => {}
             }
         }
         let done = self.list(element, &branch.body);

@@ -108,6 +108,7 @@ fn what_does_not_parse_is_refused_in_gos_words() {
         ("{{/* a }}", "template: t:1: unclosed comment"),
         ("{{ 1.2.3 }}", "template: t:1: unexpected \".3\" in operand"),
         ("{{ 3x }}", "template: t:1: bad number syntax: \"3x\""),
+        ("{{ 1e999 }}", "template: t:1: illegal number syntax: \"1e999\""),
         ("{{ 1.a }}", "template: t:1: bad number syntax: \"1.a\""),
         ("{{ true.a }}", "template: t:1: unexpected . after term \"true\""),
         ("{{ .a , .b }}", "template: t:1: unexpected \",\" in operand"),

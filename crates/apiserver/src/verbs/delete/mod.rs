@@ -102,7 +102,10 @@ pub(crate) async fn object(
     options: &Options,
 ) -> Result<DeletionOutcome, ApiError> {
     let resource = Arc::clone(&call.resource);
+    let warnings = call.warnings.len();
     for _ in 0..MAX_ATTEMPTS {
+        // Each attempt asks the webhooks anew, and they warn again.
+        call.warnings.truncate(warnings);
         let Some(stored) = call.state.store.get(&resource.table, key) else {
             return Err(ApiError::not_found(resource.about(&key.name)));
         };
@@ -171,6 +174,7 @@ fn remove(
 ) -> Result<Arc<StoredObject>, WriteError> {
     let table = &call.resource.table;
     let store = &call.state.store;
+    // Two revisions: if another write comes between them, the caller begins again.
     let mut revision = stored.revision;
     if *last != *stored.value {
         revision = store.update(table, key.clone(), revision, last.clone())?.revision;

@@ -181,6 +181,7 @@ impl Follower {
             _ => false,
         };
         self.selection = selection;
+        // Only the ports differ, so the watch of the pods goes on.
         if same_pods {
             return self.publish();
         }
@@ -206,7 +207,8 @@ impl Follower {
     }
 
     fn publish(&self) {
-        if let Some(selection) = &self.selection {
+        // Before the first list is complete, an absent pod may exist. An empty pool would make the picker ready.
+        if let Some(selection) = self.selection.as_ref().filter(|_| self.pods.is_synced) {
             self.core.set_endpoints(
                 self.pods.now.values().flat_map(|pod| endpoints(pod, &selection.ports)).collect(),
             );

@@ -1,8 +1,13 @@
+use std::{convert::Infallible, sync::Arc};
+
+use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{api::DynamicObject, runtime::watcher::Event};
+use kube::{Client, api::DynamicObject, client::Body, runtime::watcher::Event};
+use longboat_watch::Watched;
 use serde_json::json;
 
-use super::{Pools, endpoints, selection};
+use super::{Follower, Pools, Selection, endpoints, selection};
+use crate::tests::support;
 
 #[test]
 fn both_generations_of_pools_say_which_pods_and_ports() {
@@ -94,4 +99,33 @@ fn a_pool_that_neither_group_has_is_reported_once() {
     assert!(!reported(1, Event::Init) && !reported(1, Event::InitDone), "the first group lists again");
     assert!(reported(0, Event::InitDone));
     assert!(!reported(0, Event::Apply(pool.clone())) && reported(0, Event::Delete(pool)));
+}
+
+#[tokio::test]
+async fn ports_that_change_before_the_pods_are_listed_make_nobody_ready() {
+    let silent = tower::service_fn(|_: http::Request<Body>| {
+        std::future::pending::<Result<http::Response<Body>, Infallible>>()
+    });
+    let core = support::core("");
+    let mut follower = Follower {
+        client: Client::new(silent, "ns"),
+        namespace: "ns".to_owned(),
+        core: Arc::clone(&core),
+        selection: None,
+        events: futures::stream::pending().boxed(),
+        pods: Watched::default(),
+        pools: Pools::default(),
+    };
+    for port in [8000, 8001] {
+        follower.select(Some(Selection { selector: "a=b".to_owned(), ports: vec![port] }));
+        assert!(!core.pool.is_synced(), "no pod is known yet");
+    }
+    for event in [Event::Init, Event::InitApply(pod(|_| ())), Event::InitDone] {
+        follower.pod_event(Ok(event));
+    }
+    let ports: Vec<_> = core.pool.members().iter().map(|member| member.endpoint.address.port()).collect();
+    assert!(core.pool.is_synced());
+    assert_eq!(ports, [8001]);
+    follower.select(Some(Selection { selector: "a=b".to_owned(), ports: vec![8002] }));
+    assert_eq!(core.pool.members()[0].endpoint.address.port(), 8002);
 }

@@ -40,6 +40,7 @@ impl Decoder {
         mut block: &[u8],
         mut field: impl FnMut(&[u8], &[u8]),
     ) -> Result<(), DecodeError> {
+        // Counted as decoded: a block of a few bytes may name the longest entry of the table again and again.
         let mut listed = 0;
         let mut count = |name: &[u8], value: &[u8]| {
             listed += name.len() + value.len() + ENTRY;
@@ -63,6 +64,7 @@ impl Decoder {
             } else {
                 let kept = byte & 0xc0 == 0x40;
                 let index = integer(&mut block, if kept { 6 } else { 4 })?;
+                // Taken out, because an entry of the table is borrowed while they are written.
                 let [mut name, mut value] = std::mem::take(&mut self.scratch);
                 name.clear();
                 value.clear();

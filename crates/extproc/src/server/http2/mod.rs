@@ -63,6 +63,7 @@ pub(super) async fn connection<P: Processor>(
     };
     let period = limits.period();
     let mut looks = time::interval_at(time::Instant::now() + period, period);
+    // After the machine has slept, all missed ticks at once would close connections that had no chance to say anything.
     looks.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
     let mut timers = Timers::default();
     let mut asked = pin!(shutdown.cancelled());
@@ -72,6 +73,7 @@ pub(super) async fn connection<P: Processor>(
             leaving = true;
             connection.core.leave();
         }
+        // Polled until it is pending: only then does it wake this future.
         while looks.poll_tick(context).is_ready() {
             let seen = connection.seen();
             match timers.check(period, &limits, seen) {
@@ -121,6 +123,7 @@ impl<P: Processor, S> Connection<P, S> {
 
 impl<P: Processor, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
     fn turn(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // First, because it registers the waker: an exchange that ends its wait from here on wakes the connection.
         self.core.poll(context);
         loop {
             let mut more = false;
@@ -136,6 +139,7 @@ impl<P: Processor, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
             if all && (self.ending || self.core.is_done()) {
                 return Pin::new(&mut self.io).poll_shutdown(context);
             }
+            // Otherwise the socket has the waker: for more bytes, or for room to write.
             if !(more || all && self.core.can_fill()) {
                 return Poll::Pending;
             }
@@ -157,6 +161,7 @@ impl<P: Processor, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
             let have = self.have + room.filled().len();
             match self.core.receive(&self.input[..have]) {
                 Ok(taken) => {
+                    // What is left is a part of one frame, which is shorter than the buffer.
                     self.input.copy_within(taken..have, 0);
                     self.have = have - taken;
                 }

@@ -139,9 +139,7 @@ impl<E: Exchange> Call<E> {
             *waited = None;
             Ok(())
         });
-        if let Err(error) = received
-            && end.is_none()
-        {
+        if let Err(error) = received {
             *end = Some(Status::new(UNKNOWN, error));
         }
     }
@@ -169,6 +167,7 @@ impl<E: Exchange> Call<E> {
         self.sending.clear();
         self.sent = 0;
         let Some(reply) = self.out.pop() else { return false };
+        // Answers that came after the last `hold` have not been weighed.
         if self.weighed > 0 {
             self.weighed -= 1;
             self.weight -= weight(&reply);
@@ -258,6 +257,7 @@ impl Input {
             let part = bytes.len().min(self.length() - self.message.len());
             if self.message.len() + part > self.message.capacity() {
                 // The message is longer than the first allocation, so the rest of it is allocated now.
+                // Released first, so that the same bytes do not count twice.
                 self.held = None;
                 self.held = Some(hold(memory, self.length())?);
                 self.message.reserve_exact(self.length() - self.message.len());
@@ -269,6 +269,7 @@ impl Input {
             }
             self.have = 0;
             self.held = None;
+            // Given away and not kept for the next message: bodies are slices of it.
             let message = std::mem::take(&mut self.message);
             let message = match self.prefix[0] {
                 0 => message,
@@ -295,6 +296,7 @@ fn hold(memory: &Arc<Budget>, bytes: usize) -> Result<MemoryReservation, String>
 
 fn unzip(message: &[u8], longest: usize) -> Result<Vec<u8>, String> {
     let mut whole = Vec::new();
+    // One byte more than allowed tells a message of the longest length from one that was cut.
     let most = u64::try_from(longest).unwrap_or(u64::MAX).saturating_add(1);
     flate2::read::GzDecoder::new(message)
         .take(most)

@@ -93,6 +93,7 @@ pub(super) async fn decide(
                         return Ok(Decision::Answer(refusal));
                     }
                 }
+                // An error here is the client's. `show` reports none of the picker, whose reply says more.
                 sender = &mut showing => break sender?,
             }
         }
@@ -110,6 +111,7 @@ pub(super) async fn decide(
             answer.body = upload.chunks().to_vec();
             continue;
         }
+        // Shared as they come, so that the picker's copies do not add up.
         let known = answer.body.len();
         answer.take(receiver.receive().await.map_err(PickError::Failed)?.ok_or(PickError::Silent)?);
         if let Some(refusal) = answer.refusal.take() {
@@ -207,6 +209,7 @@ impl<'a> BodyCursor<'a> {
         let end = self.at + chunk.len();
         // A picker of this process returns the client's own copy.
         let is_same = |same: &[u8]| same.as_ptr() == chunk.as_ptr() || same == &chunk[..];
+        // A chunk over two of the client's is not shared: it would have to be copied.
         if first.get(self.at..end).is_some_and(is_same) {
             *chunk = first.slice(self.at..end);
         }

@@ -35,6 +35,9 @@ const PICKER_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// How long a picker may take to learn that a request has failed. Nobody gains by it but its metrics and decisions.
 const FAILURE_REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The most clients of pickers. If there are more, they are created anew.
+const MAX_CLIENTS: usize = 1024;
+
 /// How long the parts of an exchange may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits<'a> {
@@ -112,6 +115,7 @@ impl Pickers {
                 return error.answer();
             }
         };
+        // The chunks live on in `body`. What the picker has replaced of them is freed.
         drop(upload);
         let Forward { changes, body, endpoints, mut exchange } = forward;
         wire::change(&mut head.headers, &changes);
@@ -130,6 +134,7 @@ impl Pickers {
             others.shuffle(&mut rand::rng());
             others
         };
+        // The others are only put in an order if the picker's choice fails.
         let order = endpoints.iter().copied().chain(std::iter::once_with(others).flatten());
         // As behind Envoy, a retry goes to the next endpoint of the same decision, and the picker sees the last response only.
         let sent = async {
@@ -197,6 +202,10 @@ impl Pickers {
 
     fn client(&self, address: SocketAddr) -> Client {
         let mut clients = self.clients.lock();
+        // A picker that is replaced is never asked again, so nothing else removes its client. Exchanges keep their clones.
+        if clients.len() >= MAX_CLIENTS && !clients.contains_key(&address) {
+            clients.clear();
+        }
         clients.entry(address).or_insert_with(|| Client::new(address, Some(self.tls.clone()))).clone()
     }
 
@@ -262,5 +271,20 @@ impl std::fmt::Display for PickerLink {
             Self::Local(picker) => f.write_str(picker.name()),
             Self::Remote(address) => write!(f, "{address}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_clients_of_pickers_that_are_gone_do_not_stay() {
+        longboat_tls::install_default_provider();
+        let pickers = Pickers::new();
+        for port in 1..=4 * u16::try_from(MAX_CLIENTS).unwrap() {
+            pickers.client(([127, 0, 0, 1], port).into());
+        }
+        assert!(pickers.clients.lock().len() <= MAX_CLIENTS);
     }
 }

@@ -4,7 +4,7 @@ use kube::{
     Client,
     api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
 };
-use longboat_apiserver::{ApiServer, Loops, Options};
+use longboat_apiserver::{ApiServer, Options};
 use longboat_epp::host::Host;
 use longboat_key::{Key, Name, Namespace};
 
@@ -24,7 +24,7 @@ impl Cluster {
     async fn new(shutdown: &CancellationToken, port: u16, picker: Value) -> Self {
         let server = ApiServer::new(Options::default()).unwrap();
         let (loops, ends) = (server.clone(), shutdown.clone());
-        tokio::spawn(async move { loops.run_loops(Loops::default(), ends).await });
+        tokio::spawn(async move { loops.run_loops(ends).await });
         let cluster = Self { client: server.client("ns") };
         cluster.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})).await;
         for mut crd in longboat_api::crd::foreign() {

@@ -23,20 +23,20 @@ pub(crate) use read::open;
 
 /// The size at which a file is rotated. The kubelet's default is also 10 MiB, but with five files; here there are two, so
 /// each rotation drops the older one.
-const ROTATE_AT: u64 = 10 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 10 * 1024 * 1024;
 
 /// The largest record in bytes. As in container runtimes, a longer line is split into several records.
 const MAX_RECORD_BYTES: usize = 16 * 1024;
 
 /// The most lines and bytes of a termination message from the log. Kubernetes has the same numbers.
 const MAX_MESSAGE_LINES: usize = 80;
-const MESSAGE_LIMIT: usize = 2048;
+const MAX_MESSAGE_BYTES: usize = 2048;
 
 /// The last lines of a log in which the cause of an end is looked for: vLLM prints a traceback for each of its processes.
-const CAUSE_LINES: usize = 500;
+const MAX_CAUSE_LINES: usize = 500;
 
 /// The most bytes of a cause in front of a termination message.
-const CAUSE_LIMIT: usize = 1024;
+const MAX_CAUSE_BYTES: usize = 1024;
 
 /// The bytes of a cause by which a termination message is known to have it.
 const CAUSE_BEGINNING: usize = 128;
@@ -86,7 +86,7 @@ struct State {
 impl ContainerLog {
     /// Creates a log in the folder `dir`, which must exist.
     pub(crate) fn new(dir: PathBuf) -> Self {
-        Self::with_limit(dir, ROTATE_AT)
+        Self::with_limit(dir, MAX_FILE_BYTES)
     }
 
     fn with_limit(dir: PathBuf, rotate_at: u64) -> Self {
@@ -113,22 +113,24 @@ impl ContainerLog {
     /// wrong, so here a line that does not fit is cut at its end. If the end does not contain the cause, the message begins with it.
     pub(crate) fn tail(&self) -> String {
         let Some(instance) = self.0.state.lock().instance else { return String::new() };
-        let mut lines = last_lines(&current(&self.0.dir, instance), CAUSE_LINES).unwrap_or_default();
+        // A file that was rotated a moment ago has the lines before the end.
+        let files = [rotated(&self.0.dir, instance), current(&self.0.dir, instance)];
+        let mut lines = last_lines(&files, MAX_CAUSE_LINES).unwrap_or_default();
         let cause = termination::cause(&Vec::from(lines.clone()).join("\n"));
         lines.drain(..lines.len().saturating_sub(MAX_MESSAGE_LINES));
-        let message = end(&lines, MESSAGE_LIMIT);
+        let message = end(&lines, MAX_MESSAGE_BYTES);
         let is_told = |cause: &String| {
             // Of a long line, the message has the beginning.
             let beginning = &cause[..cause.floor_char_boundary(CAUSE_BEGINNING)];
             termination::cause(&message).as_ref() == Some(cause) || message.contains(beginning)
         };
         let Some(mut cause) = cause.filter(|cause| !is_told(cause)) else { return message };
-        cut(&mut cause, CAUSE_LIMIT);
+        cut(&mut cause, MAX_CAUSE_BYTES);
         // What reads the message finds the cause as it does in the log. The mark below ends the cause: the rest may begin with an
         // indented line.
         let head =
             format!("Traceback (most recent call last):\n  {TRUNCATION_MARK}\n{cause}\n{TRUNCATION_MARK}\n");
-        let rest = end(&lines, MESSAGE_LIMIT - head.len());
+        let rest = end(&lines, MAX_MESSAGE_BYTES - head.len());
         head + &rest
     }
 }
@@ -168,22 +170,25 @@ fn cut(line: &mut String, limit: usize) {
     }
 }
 
-/// Returns the last lines of a log file. Of each line, only the beginning is kept that a termination message
+/// Returns the last lines of log files that follow each other. Of each line, only the beginning is kept that a termination message
 /// can hold.
-fn last_lines(path: &Path, count: usize) -> io::Result<VecDeque<String>> {
+fn last_lines(files: &[PathBuf], count: usize) -> io::Result<VecDeque<String>> {
     let mut lines = VecDeque::new();
     let mut line = Vec::new();
-    for record in BufReader::new(File::open(path)?).split(b'\n') {
-        let record = record?;
-        let Some(record) = Record::parse(&record) else { continue };
-        let room = MESSAGE_LIMIT.saturating_sub(line.len());
-        line.extend_from_slice(&record.text[..record.text.len().min(room)]);
-        if record.full {
-            lines.push_back(String::from_utf8_lossy(&line).into_owned());
-            line.clear();
-        }
-        if lines.len() > count {
-            lines.pop_front();
+    for file in files {
+        let Some(file) = private::if_found(File::open(file))? else { continue };
+        for record in BufReader::new(file).split(b'\n') {
+            let record = record?;
+            let Some(record) = Record::parse(&record) else { continue };
+            let room = MAX_MESSAGE_BYTES.saturating_sub(line.len());
+            line.extend_from_slice(&record.text[..record.text.len().min(room)]);
+            if record.full {
+                lines.push_back(String::from_utf8_lossy(&line).into_owned());
+                line.clear();
+            }
+            if lines.len() > count {
+                lines.pop_front();
+            }
         }
     }
     Ok(lines)
@@ -196,6 +201,7 @@ impl Shared {
 
     fn append(&self, instance: u32, bytes: &[u8]) {
         let mut state = self.state.lock();
+        // A process that has left its group may still write when the next instance runs.
         if state.instance != Some(instance) || bytes.is_empty() {
             return;
         }
@@ -245,6 +251,7 @@ impl LogWriter {
     /// Marks the end of the instance's log, so that readers that follow it end.
     pub(crate) fn close(&self) {
         let mut state = self.log.state.lock();
+        // The next instance may have begun its log.
         if state.instance == Some(self.instance) {
             state.open = false;
             state.file = None;
@@ -347,7 +354,7 @@ mod tests {
 
     #[tokio::test]
     async fn lines_come_back_whole_with_tail_limit_and_times() {
-        let (_dir, log) = log(ROTATE_AT);
+        let (_dir, log) = log(MAX_FILE_BYTES);
         let writer = log.start(0).unwrap();
         let mut lines = writer.lines(Stream::Stdout);
         lines.write(b"one\ntw");
@@ -372,7 +379,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_long_line_is_stored_in_pieces_and_read_as_one() {
-        let (_dir, log) = log(ROTATE_AT);
+        let (_dir, log) = log(MAX_FILE_BYTES);
         let writer = log.start(0).unwrap();
         let mut lines = writer.lines(Stream::Stderr);
         let endless = "x".repeat(3 * MAX_RECORD_BYTES + 5);
@@ -386,21 +393,25 @@ mod tests {
 
     #[test]
     fn a_termination_message_has_the_beginning_of_a_line_that_is_too_long() {
-        let (_dir, log) = log(ROTATE_AT);
+        let (_dir, log) = log(MAX_FILE_BYTES);
         let writer = log.start(0).unwrap();
         let mut lines = writer.lines(Stream::Stderr);
         let reason = "error: the picker will not start: ";
-        for length in [MESSAGE_LIMIT, 3 * MAX_RECORD_BYTES] {
+        for length in [MAX_MESSAGE_BYTES, 3 * MAX_RECORD_BYTES] {
             lines.write(format!("before\n{reason}{}\n", "ü".repeat(length)).as_bytes());
             let message = log.tail();
             assert!(message.starts_with(reason) && message.ends_with("ü…\n"), "{message}");
-            assert!((MESSAGE_LIMIT - 8..=MESSAGE_LIMIT).contains(&message.len()), "{}", message.len());
+            assert!(
+                (MAX_MESSAGE_BYTES - 8..=MAX_MESSAGE_BYTES).contains(&message.len()),
+                "{}",
+                message.len()
+            );
             // A last line that fits stays whole, and the long one gets the rest.
             lines.write(b"hint: write `plugins`\n");
             let message = log.tail();
             assert!(message.starts_with(reason), "{message}");
             assert!(message.ends_with("ü…\nhint: write `plugins`\n"), "{message}");
-            assert!(message.len() <= MESSAGE_LIMIT, "{}", message.len());
+            assert!(message.len() <= MAX_MESSAGE_BYTES, "{}", message.len());
         }
         for number in 0..200 {
             lines.write(format!("{number}\n").as_bytes());
@@ -411,13 +422,13 @@ mod tests {
 
     #[test]
     fn a_termination_message_begins_with_the_cause_that_its_end_only_points_to() {
-        let (_dir, log) = log(ROTATE_AT);
+        let (_dir, log) = log(MAX_FILE_BYTES);
         let writer = log.start(0).unwrap();
         let output = include_str!("../../../../../tests/vllm/failures/no-weights.log");
         writer.lines(Stream::Stderr).write(output.as_bytes());
         let message = log.tail();
         let cause = "RuntimeError: Cannot find any model weights with `/mnt/models`";
-        assert!(message.contains(&format!("\n{cause}\n")) && message.len() <= MESSAGE_LIMIT, "{message}");
+        assert!(message.contains(&format!("\n{cause}\n")) && message.len() <= MAX_MESSAGE_BYTES, "{message}");
         assert_eq!(termination::cause(&message).as_deref(), Some(cause), "{message}");
         let (end, _) = output.trim_end().rsplit_once('\n').unwrap();
         assert!(
@@ -441,6 +452,7 @@ mod tests {
         }
         let text = read(&log, LogOptions::default()).await;
         assert!(text.ends_with("line 48\nline 49\n") && !text.contains("line 1\n"), "{text}");
+        assert_eq!(log.tail(), text, "a termination message has the lines from before the rotation, too");
         let size: u64 =
             fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
         assert!(size <= 800, "{size}");
@@ -467,7 +479,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_previous_instance_stays_readable() {
-        let (_dir, log) = log(ROTATE_AT);
+        let (_dir, log) = log(MAX_FILE_BYTES);
         for instance in 0..3 {
             let writer = log.start(instance).unwrap();
             writer.lines(Stream::Stdout).write(format!("instance {instance}\n").as_bytes());

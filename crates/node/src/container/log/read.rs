@@ -15,7 +15,7 @@ use super::{ContainerLog, Record, current, rotated};
 use crate::private;
 
 /// The bytes to read at once, which is also about the memory that one reader needs.
-const CHUNK: usize = 16 * 1024;
+const CHUNK_BYTES: usize = 16 * 1024;
 
 /// Opens the log of an instance of the container, which the restart count identifies.
 pub(crate) fn open(log: &ContainerLog, instance: u32, options: &LogOptions) -> io::Result<LogStream> {
@@ -30,7 +30,7 @@ pub(crate) fn open(log: &ContainerLog, instance: u32, options: &LogOptions) -> i
 /// Counts the lines of all files, then rewinds the files.
 fn count_lines(files: &mut VecDeque<File>) -> io::Result<u64> {
     let mut lines = 0;
-    let mut buffer = vec![0; CHUNK];
+    let mut buffer = vec![0; CHUNK_BYTES];
     for file in files {
         let mut partial = Vec::new();
         loop {
@@ -123,7 +123,7 @@ impl Reader {
 
     /// Returns the next bytes to send, or `None` at the end.
     async fn next(&mut self) -> io::Result<Option<Bytes>> {
-        let mut buffer = vec![0; CHUNK];
+        let mut buffer = vec![0; CHUNK_BYTES];
         while self.remaining != Some(0) {
             // Later writes notify `changed` below.
             self.changes.mark_unchanged();

@@ -175,7 +175,7 @@ fn wanted(spec: &JobSpec, succeeded: i32, active: usize) -> usize {
     usize::try_from(wanted).unwrap_or(0)
 }
 
-/// Returns the numbers of `wanted` pods to create.
+/// Returns the numbers of `wanted` pods to create, but not many more than one reconcile creates.
 fn missing(
     spec: &JobSpec,
     job: &Job,
@@ -183,6 +183,8 @@ fn missing(
     done: Option<&BTreeSet<i32>>,
     wanted: usize,
 ) -> Vec<Number> {
+    // One more than are created, so that the caller sees that some are left.
+    let wanted = wanted.min(MAX_POD_CREATIONS + 1);
     let names: BTreeSet<String> = pods.iter().map(|pod| pod.name_any()).collect();
     let free = |number: &Number| !names.contains(&number.name(job));
     if let Some(done) = done {
@@ -195,7 +197,7 @@ fn missing(
         return open.take(wanted).filter_map(first).collect();
     }
     let numbers = (0..).map(|attempt| Number { index: None, attempt }).filter(free);
-    numbers.take(wanted.min(MAX_POD_CREATIONS + 1)).collect()
+    numbers.take(wanted).collect()
 }
 
 /// Returns how long to wait after the failures since the last success.
@@ -324,6 +326,12 @@ mod tests {
         let all = [done, pod("b", "Succeeded", None), pod("c", "Succeeded", None)];
         let last = plan(&job, &all, later());
         assert!(has(&last, "Complete") && last.create.is_empty() && last.status.completion_time.is_some());
+    }
+
+    #[test]
+    fn a_plan_names_few_of_many_pods() {
+        let wide = json!({"completions": 100_000, "parallelism": 100_000, "completionMode": "Indexed"});
+        assert_eq!(plan(&job(wide), &[], later()).create.len(), MAX_POD_CREATIONS + 1);
     }
 
     #[test]

@@ -33,6 +33,7 @@ impl<P: Processor> Core<P> {
         let received = u32::try_from(head.length).unwrap_or_default();
         let ends = head.has(frame::END_STREAM);
         let bytes = unpadded(head, payload)?;
+        // Also padding, and data of a stream that has ended: both count against the windows (RFC 9113, sections 6.1 and 6.9).
         self.received(received);
         let longest = self.shared.options.max_receive_bytes;
         let Some(call) = self.calls.get_mut(&head.stream) else {
@@ -55,7 +56,10 @@ impl<P: Processor> Core<P> {
             self.abort(head.stream, Code::Protocol, INTERNAL);
             return Ok(());
         }
-        call.receive(bytes, longest, &self.shared.options.memory);
+        // After an error, the next bytes may begin in the middle of a message.
+        if call.end.is_none() {
+            call.receive(bytes, longest, &self.shared.options.memory);
+        }
         self.after(head.stream);
         Ok(())
     }
@@ -70,6 +74,7 @@ impl<P: Processor> Core<P> {
         if self.calls.contains_key(&head.stream) {
             self.forget(head.stream);
         } else {
+            // Now the peer has closed it, too, so nothing more can come for it.
             self.is_locally_closed(head.stream, true);
         }
         Ok(())
@@ -84,6 +89,7 @@ impl<P: Processor> Core<P> {
         if stream <= self.last {
             return self.trailers(stream, ends, &fields);
         }
+        // A stream that is refused was opened, too (section 5.1.1).
         self.last = stream;
         let health = match fields.path {
             Path::Health => self.shared.options.health.clone(),
@@ -128,6 +134,7 @@ impl<P: Processor> Core<P> {
             return Ok(());
         }
         call.remote_closed = ends;
+        // Trailers that do not end their stream are malformed (section 8.1).
         if ends && fields.is_trailers() && call.counts(0) {
             self.after(stream);
         } else {

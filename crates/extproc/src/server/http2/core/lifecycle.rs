@@ -66,6 +66,7 @@ impl<P: Processor> Core<P> {
                 late.push(stream);
             }
         }
+        // Apart from the loop, because a call that ends leaves the map.
         for stream in late {
             self.after(stream);
         }
@@ -74,6 +75,7 @@ impl<P: Processor> Core<P> {
     /// Tells the peer the error that ends the connection.
     pub(in crate::server::http2) fn fail(&mut self, ConnectionError(code): ConnectionError) {
         frame::goaway(self.last, code, &mut self.output);
+        // The exchanges end now, and not when the peer has read why.
         self.calls.clear();
         self.wakers.clear();
     }

@@ -130,6 +130,7 @@ impl<P: Processor> Core<P> {
         }
         while let Some(head) = bytes[taken..].first_chunk::<HEAD>() {
             let head = Head::read(*head);
+            // Before the payload has come: a longer frame does not fit into the buffer.
             if head.length > MAX_FRAME {
                 return Err(ConnectionError(Code::FrameSize));
             }
@@ -144,6 +145,7 @@ impl<P: Processor> Core<P> {
     }
 
     fn frame(&mut self, head: Head, payload: &[u8]) -> Result<(), ConnectionError> {
+        // Nothing may come between the parts of a header block (section 6.10).
         if self.block.is_some() && head.kind != frame::CONTINUATION {
             return Err(ConnectionError(Code::Protocol));
         }

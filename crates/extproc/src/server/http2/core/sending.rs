@@ -28,6 +28,7 @@ impl<P: Processor> Core<P> {
                 let rest = call.sending.len() - call.sent;
                 let allowed = usize::try_from(call.window.min(self.window)).unwrap_or_default();
                 let part = rest.min(allowed).min(self.frame_limit);
+                // A window is closed: `list` finds out which.
                 if part == 0 {
                     break;
                 }
@@ -60,6 +61,7 @@ impl<P: Processor> Core<P> {
                 continue;
             }
             call.waiting = None;
+            // A call lives as long as an HTTP response, and each would keep the buffer of its longest message.
             if call.sending.capacity() > MAX_FRAME {
                 call.sending = Vec::new();
                 call.sent = 0;

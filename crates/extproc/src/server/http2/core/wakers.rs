@@ -29,6 +29,7 @@ struct CallWaker {
 
 impl Wake for CallWaker {
     fn wake(self: Arc<Self>) {
+        // In the list before the connection looks at it.
         self.woken.calls.lock().push(self.call);
         self.woken.connection.wake();
     }

@@ -66,6 +66,7 @@ impl<P: Processor> Core<P> {
         if more == 0 {
             return Err(ConnectionError(Code::Protocol));
         }
+        // Calls that wait for it are in `starved`, which `fill` looks at.
         if head.stream == 0 {
             self.window += more;
             return if self.window > MAX_WINDOW { Err(ConnectionError(Code::FlowControl)) } else { Ok(()) };

@@ -128,6 +128,15 @@ fn a_call_that_we_end_is_reset_and_what_still_comes_for_it_is_ignored() {
 }
 
 #[test]
+fn nothing_of_a_call_is_read_after_a_message_that_cannot_be() {
+    let mut core = opened();
+    // Compressed, without an encoding in the headers.
+    take(&mut core, &framed(frame::DATA, 0, 1, &[1, 0, 0, 0, 1, 0]));
+    take(&mut core, &framed(frame::DATA, 0, 1, &body(b"x")));
+    assert_eq!(kinds(&frames(&mut core)), [(frame::HEADERS, 1), (frame::RST_STREAM, 1)]);
+}
+
+#[test]
 fn no_more_is_sent_than_the_windows_allow() {
     let mut core = core();
     let mut bytes = frame::PREFACE.to_vec();
