@@ -24,6 +24,16 @@ fn one_id_leads_through_the_logs_of_every_part() {
     });
     assert_eq!((answer.status().as_u16(), answer.headers()["x-request-id"].to_str().unwrap()), (200, id));
 
+    // A request that engines refuse has lines, too.
+    let refused_id = "7d0c6b1e-refused-request";
+    let refused = http::block(async {
+        let request = http::client().post(format!("{}/v1/chat/completions", world.url));
+        let mut body = body.clone();
+        body["temperature"] = json!(9);
+        request.header("x-request-id", refused_id).json(&body).send().await.unwrap()
+    });
+    assert_eq!(refused.status().as_u16(), 400);
+
     let about =
         |log: &str, message: &str| log.lines().any(|line| line.contains(id) && line.contains(message));
     until("the gateway's line", || about(&world.running.stderr(), "Forwarding a request."));
@@ -40,4 +50,9 @@ fn one_id_leads_through_the_logs_of_every_part() {
         let log = || world.ask(&["logs", "--tail=-1", "-l", pods, "-c", container]);
         until(&format!("a line of {pods} {container}"), || about(&log(), message));
     }
+    // The prompt is computed first, so the engine that computes it refuses.
+    let log = || world.ask(&["logs", "--tail=-1", "-l", "llm-d.ai/role=prefill", "-c", "main"]);
+    until("the line of the engine that refused", || {
+        log().lines().any(|line| line.contains(refused_id) && line.contains("Refused a request."))
+    });
 }
