@@ -6,7 +6,8 @@ use serde_json::json;
 use crate::{collector::Collector, http, local_cluster::LocalCluster, tools, wait::until};
 
 /// A sampled trace, so that the picker's ratio does not count.
-const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+const TRACE: u128 = 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c;
+const CALLER: u64 = 0xb7ad_6b71_6920_3331;
 
 const FILTER: &str =
     "error,longboat_gateway=debug,longboat_epp=debug,longboat_sidecar=debug,longboat_serving=debug";
@@ -31,13 +32,23 @@ fn one_id_leads_through_the_logs_of_every_part_and_one_trace_through_the_picker(
         let request = http::client().post(format!("{}/v1/chat/completions", world.url));
         request
             .header("x-request-id", id)
-            .header("traceparent", TRACEPARENT)
+            .header("traceparent", format!("00-{TRACE:032x}-{CALLER:016x}-01"))
             .json(&body)
             .send()
             .await
             .unwrap()
     });
     assert_eq!((answer.status().as_u16(), answer.headers()["x-request-id"].to_str().unwrap()), (200, id));
+
+    // A request that engines refuse has lines, too.
+    let refused_id = "7d0c6b1e-refused-request";
+    let refused = http::block(async {
+        let request = http::client().post(format!("{}/v1/chat/completions", world.url));
+        let mut body = body.clone();
+        body["temperature"] = json!(9);
+        request.header("x-request-id", refused_id).json(&body).send().await.unwrap()
+    });
+    assert_eq!(refused.status().as_u16(), 400);
 
     let about =
         |log: &str, message: &str| log.lines().any(|line| line.contains(id) && line.contains(message));
@@ -55,17 +66,20 @@ fn one_id_leads_through_the_logs_of_every_part_and_one_trace_through_the_picker(
         let log = || world.ask(&["logs", "--tail=-1", "-l", pods, "-c", container]);
         until(&format!("a line of {pods} {container}"), || about(&log(), message));
     }
+    // The prompt is computed first, so the engine that computes it refuses.
+    let log = || world.ask(&["logs", "--tail=-1", "-l", "llm-d.ai/role=prefill", "-c", "main"]);
+    until("the line of the engine that refused", || {
+        log().lines().any(|line| line.contains(refused_id) && line.contains("Refused a request."))
+    });
 
     let span = |name: &str| {
-        let mut all = collector.arrived().into_iter();
-        all.find(|found| found.span.name == name && found.service == "inference-scheduler")
+        let mut all = collector.arrived().into_iter().filter(|found| found.service == "inference-scheduler");
+        all.find(|found| found.span.name == name && found.span.trace_id == TRACE.to_be_bytes())
     };
     until("the picker's spans", || span("gateway.request").is_some());
     let (request, decision) =
         (span("gateway.request").unwrap(), span("gateway.request_orchestration").unwrap());
-    let trace = u128::from_be_bytes(request.span.trace_id[..].try_into().unwrap());
-    let caller = u64::from_be_bytes(request.span.parent_span_id[..].try_into().unwrap());
-    assert_eq!(format!("00-{trace:032x}-{caller:016x}-01"), TRACEPARENT);
+    assert_eq!(request.span.parent_span_id, CALLER.to_be_bytes());
     assert_eq!(decision.span.parent_span_id, request.span.span_id);
     assert_eq!(request.attribute("http.response.status_code").as_deref(), Some("200"));
     assert_eq!(decision.attribute("target_model").as_deref(), Some("Qwen/Qwen2.5-7B-Instruct"));
