@@ -136,6 +136,8 @@ struct QueuedRequest {
 /// A request that was sent to an endpoint.
 struct RoutedRequest {
     reservation: Reservation,
+    /// The model that the endpoint was asked for.
+    model: String,
     labels: RequestLabels,
     /// The flow of the request. `None` if the fairness policy does not count service.
     flow: Option<String>,
