@@ -52,6 +52,15 @@ fn one_id_leads_through_the_logs_of_every_part_and_one_trace_through_the_picker(
 
     let about =
         |log: &str, message: &str| log.lines().any(|line| line.contains(id) && line.contains(message));
+    let refused = http::block(async {
+        let request = http::client().post(format!("{}/v1/chat/completions", world.url));
+        request.header("x-request-id", "9e-refused").body("no JSON").send().await.unwrap()
+    });
+    assert!(refused.status().is_client_error(), "{}", refused.status());
+    until("the gateway's line of a refusal", || {
+        let log = world.running.stderr();
+        log.lines().any(|line| line.contains("9e-refused") && line.contains("Answering a request."))
+    });
     until("the gateway's line", || about(&world.running.stderr(), "Forwarding a request."));
     for (pods, container, message) in [
         (

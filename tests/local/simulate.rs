@@ -130,4 +130,6 @@ fn numbers_of_replicas_are_columns_and_a_sweep_finds_the_smallest_that_meets_the
     let ended = with(&["--sweep=replicas=2..3", "--for=ttft.p99<1ms"]);
     assert_eq!(ended.status.code(), Some(1), "{ended:#?}");
     assert!(ended.stderr.contains("the condition does not hold with up to 3 replicas"), "{ended:#?}");
+    let ended = with(&["--sweep=replicas=2..3", "--for=goodput>99%"]);
+    assert!(ended.stderr.contains("none is given: add --slo-ttft"), "{ended:#?}");
 }

@@ -30,6 +30,8 @@ pub mod condition {
     pub const RECONCILE_WORKLOAD_SERVICE_ERROR: &str = "ReconcileWorkloadServiceError";
     /// The cluster has no API for the wanted autoscaler.
     pub const SCALING_CRD_NOT_FOUND: &str = "ScalingCRDNotFound";
+    /// The annotation of an autoscaler that gives a metric a value, under `longboat up`, has no number.
+    pub const METRIC_ANNOTATION_ERROR: &str = "MetricAnnotationError";
     /// Autoscaling could not be written.
     pub const RECONCILE_SCALING_ERROR: &str = "ReconcileScalingError";
     /// The object is not ready yet.

@@ -62,12 +62,15 @@ pub use picking::Picking;
 pub use pod::{Args, ServeError, serve};
 pub use problem::Problem;
 pub use route::Entrance;
-pub use scalable::ScaleTarget;
+pub use scalable::{QUEUE_SERIES, ScaleTarget, is_own_class, never_wakes};
 pub use series::QueueSample;
 pub use tables::Routes;
 
 /// `spec.controllerName` of the GatewayClasses that this gateway serves.
 pub const CONTROLLER_NAME: &str = "longboat.dev/gateway";
+
+/// The GatewayClass that an installation makes for this gateway.
+pub const CLASS_NAME: &str = "longboat";
 
 /// The ClusterRole of the pods of Gateways, which an installation has.
 pub const POD_ROLE: &str = "longboat-gateway";

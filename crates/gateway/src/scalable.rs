@@ -9,17 +9,26 @@ use k8s_openapi::{Resource, api::autoscaling::v2::HorizontalPodAutoscaler};
 use longboat_api::{
     annotations::WAIT_AT_ZERO,
     foreign::{
+        gatewayclass::GatewayClass,
         inferencepool::InferencePool,
         reference::BackendObjectReference,
         scaledobject::{PAUSED, ScaledObject},
     },
+    v1alpha2::KedaTrigger,
 };
 use longboat_key::{Key, Name, Namespace};
 
 use crate::{
-    RoutingInputs,
+    CLASS_NAME, CONTROLLER_NAME, RoutingInputs,
     observed::{has_key, is_prefill, selects, service_of},
 };
+
+/// The number of requests that wait in the gateway for a replica. The picker's queue has the same name.
+pub const QUEUE_SERIES: &str = "llm_d_epp_flow_control_queue_size";
+
+/// Beginnings of the names of series that engines and pickers have. Without a replica, none of them grows behind this gateway: it
+/// asks the picker only when there is an endpoint.
+const SERIES_OF_REPLICAS: [&str; 4] = ["vllm:", "sglang:", "llm_d_", "inference_"];
 
 /// Annotations with which KEDA does not scale.
 const KEDA_PAUSED: [&str; 2] = [PAUSED, "autoscaling.keda.sh/paused-replicas"];
@@ -56,6 +65,28 @@ pub(crate) struct ScalableBackend {
 /// The workloads that may have no replica, by namespace, with the labels of their pods.
 #[derive(Debug, Default)]
 pub(crate) struct ScalableWorkloads(BTreeMap<String, Vec<(ScaleTarget, Labels)>>);
+
+/// Whether requests that wait in this gateway start no replica: KEDA takes the workload to zero, and all triggers read only what
+/// its replicas and its picker measure.
+pub fn never_wakes(idle: Option<i32>, least: Option<i32>, triggers: &[KedaTrigger]) -> bool {
+    let reads_replicas = |trigger: &KedaTrigger| {
+        let query = trigger.metadata.as_ref().and_then(|all| all.get("query")).map_or("", String::as_str);
+        trigger.type_ == "prometheus"
+            && !query.contains(QUEUE_SERIES)
+            && SERIES_OF_REPLICAS.iter().any(|name| query.contains(name))
+    };
+    goes_to_zero(idle, least) && !triggers.is_empty() && triggers.iter().all(reads_replicas)
+}
+
+/// Whether this gateway serves Gateways of a class. One that is not known is ours by its name.
+pub fn is_own_class(name: &str, class: Option<&GatewayClass>) -> bool {
+    class.map_or(name == CLASS_NAME, |class| class.spec.controller_name == CONTROLLER_NAME)
+}
+
+/// Like KEDA, this takes zero for an absent minimum.
+fn goes_to_zero(idle: Option<i32>, least: Option<i32>) -> bool {
+    idle == Some(0) || least.unwrap_or(0) <= 0
+}
 
 // === impl BackendName ===
 
@@ -152,10 +183,10 @@ fn of_scaled_object(object: &ScaledObject) -> Option<ScaleTarget> {
     if annotations.is_some_and(|all| KEDA_PAUSED.iter().any(|key| all.contains_key(*key))) {
         return None;
     }
-    // Like KEDA, this takes zero for an absent minimum, and a Deployment for an absent kind.
-    if spec.idle_replica_count != Some(0) && spec.min_replica_count.unwrap_or(0) > 0 {
+    if !goes_to_zero(spec.idle_replica_count, spec.min_replica_count) {
         return None;
     }
+    // Like KEDA, this takes a Deployment for an absent kind.
     let target = &spec.scale_target_ref;
     let kind = if target.kind.is_empty() { "Deployment" } else { &target.kind };
     let key = Key::new(Namespace::of(&object.metadata), Name(&target.name));
@@ -238,6 +269,24 @@ mod tests {
             behind(&RoutingInputs { autoscalers, ..inputs() })
         };
         assert_eq!((autoscaler(0), autoscaler(1)), (yes, None));
+    }
+
+    #[test]
+    fn a_workload_never_wakes_if_its_triggers_read_only_its_replicas() {
+        let triggers = |queries: &[&str]| -> Vec<KedaTrigger> {
+            let trigger = |query: &&str| json!({"type": "prometheus", "metadata": {"query": query}});
+            queries.iter().map(|query| serde_json::from_value(trigger(query)).unwrap()).collect()
+        };
+        let requests = "sum(rate(llm_d_epp_request_total[1m]))";
+        let waiting = "sum(llm_d_epp_flow_control_queue_size)";
+        assert!(never_wakes(Some(0), Some(1), &triggers(&[requests, "sum(vllm:num_requests_waiting)"])));
+        assert!(never_wakes(None, None, &triggers(&[requests])));
+        assert!(!never_wakes(None, Some(1), &triggers(&[requests])));
+        assert!(!never_wakes(Some(0), Some(1), &triggers(&[requests, waiting])));
+        assert!(!never_wakes(Some(0), Some(1), &triggers(&["sum(rate(shop_visitors[1m]))"])));
+        let mut cron = triggers(&[requests]);
+        cron[0].type_ = "cron".to_owned();
+        assert!(!never_wakes(Some(0), Some(1), &cron));
     }
 
     #[test]

@@ -52,15 +52,15 @@ pub enum ConfigError {
         /// The field of this version.
         now: String,
     },
-    /// Unknown feature gates.
-    #[error("{from}: unknown feature gate {names}")]
+    /// Feature gates that are unknown, or have neither of the two values.
+    #[error("{from}: {problem}")]
     FeatureGate {
         /// The field or flag that lists them.
         from: &'static str,
         /// The position of the first one in the list.
         index: usize,
-        /// The gates with hints, and the known gates.
-        names: String,
+        /// What is wrong with it, and what is expected.
+        problem: String,
     },
     /// A field that asks for something that is not supported.
     #[error("{path}: \"{value}\" is not supported, because it needs {needs}; remove the field")]

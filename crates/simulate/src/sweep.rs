@@ -87,6 +87,11 @@ impl Condition {
         self.is_time() || others.iter().any(|name| self.name.starts_with(name))
     }
 
+    /// Whether its number counts responses within an objective.
+    pub fn needs_objective(&self) -> bool {
+        self.name.starts_with("good")
+    }
+
     fn is_time(&self) -> bool {
         ["ttft.", "itl.", "e2e."].iter().any(|name| self.name.starts_with(name))
     }

@@ -104,12 +104,20 @@ where
         // A single filter for everything, so that a disabled event costs only the check of a flag.
         let _ = tracing_subscriber::registry().with(layer).with(filter).try_init();
     }
+    if let Some(value) = std::env::var(FORMAT_VARIABLE).ok().filter(|text| !is_format(text)) {
+        tracing::warn!(value, "LONGBOAT_LOG_FORMAT is neither text nor json, so it has no effect.");
+    }
     if let Some(value) = given.filter(|text| !is_filter(text)) {
         tracing::warn!(
             value,
             "LONGBOAT_LOG is neither a level (error, warn, info, debug) nor levels by module, so the usual level applies."
         );
     }
+}
+
+/// Whether the variable of the format names a format, or nothing.
+fn is_format(text: &str) -> bool {
+    ["", "json", "text"].contains(&text)
 }
 
 /// Whether a text is a filter. Any word is one, of the module with this name, and shows nothing of all others: so a misspelt level
@@ -188,6 +196,8 @@ mod tests {
         assert_eq!(Format::of(Some("text"), true), Format::Text);
         assert_eq!(Format::of(Some("json"), false), Format::Json);
         assert_eq!(Format::of(Some(""), true), Format::Json);
+        assert_eq!(Format::of(Some("xml"), true), Format::Json);
+        assert_eq!(["text", "json", "", "xml", "JSON"].map(is_format), [true, true, true, false, false]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use longboat_api::{
     conditions::{Condition, types},
+    reasons::condition::METRIC_ANNOTATION_ERROR,
     v1alpha2::LLMInferenceService,
 };
 use longboat_key::{Name, Namespace};
@@ -81,6 +82,7 @@ pub(super) fn is_beyond_a_laptop(facts: &Facts, condition: &Condition) -> bool {
     facts.local
         && [types::SCALING_READY, types::PREFILL_SCALING_READY].contains(&condition.type_.as_str())
         && !condition.reason.ends_with("Progressing")
+        && condition.reason != METRIC_ANNOTATION_ERROR
 }
 
 fn gateway_api_missing(facts: &Facts) -> Option<Cause> {

@@ -12,7 +12,7 @@ use longboat_key::{Name, Namespace};
 
 use super::conditions;
 use crate::{
-    chain::{proof, serving, workloads},
+    chain::{proof, scaling, serving, workloads},
     facts::Facts,
     finding::{Cause, Finding},
     reinstall,
@@ -33,6 +33,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         let conditions = service.status.as_ref().map_or(&[][..], |status| &status.conditions);
         let found = |type_: &str| conditions.iter().find(|condition| condition.type_ == type_);
         findings.extend(conditions.iter().filter_map(|condition| limited(service, condition, &object)));
+        findings.extend(scaling::never_wakes(facts, service).map(|cause| cause.warning_about(&object)));
         if found(types::READY).is_some_and(Condition::is_true) {
             if let Some(cause) = serving::cause(facts, service) {
                 findings.push(cause.broken(&object));

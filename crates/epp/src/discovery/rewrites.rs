@@ -15,6 +15,10 @@ use crate::{
 /// Follows the rewrites of a pool until shutdown.
 pub(crate) async fn follow(client: Client, scope: Scope, core: Arc<Core>, shutdown: CancellationToken) {
     let changed = |rewrites: std::collections::BTreeMap<String, ModelRewrite>| {
+        for rule in rewrites.values().flat_map(|rewrite| &rewrite.rules) {
+            let targets = rule.targets.iter().map(|target| &target.model);
+            rule.models.iter().chain(targets).for_each(|model| core.metrics.serve(model));
+        }
         core.rewrites.store(Arc::new(Rewrites::new(rewrites.into_values())));
     };
     both_groups::follow(client, scope, "InferenceModelRewrite", rewrite, changed, shutdown).await;

@@ -6,6 +6,8 @@ use bytes::Bytes;
 use longboat_extproc::{Header, HeaderChanges, Headers, names};
 use longboat_scheduler::Decision;
 
+use crate::metrics::MAX_VALUE_BYTES;
+
 /// Headers that control the picker or that it sets itself. They are never echoed.
 const OWN: &[&str] = &[
     "x-llm-d-inference-objective",
@@ -48,14 +50,12 @@ pub(super) fn fairness(headers: &Headers) -> Option<&str> {
     present_or_former(headers, "x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
 }
 
-/// The longest flow name that is kept. The limit exists because fairness policies keep names longer than the request.
-const MAX_FLOW_NAME_BYTES: usize = 256;
-
 /// Returns a short name unchanged. A long name is replaced by its beginning and a hash, so that different flows stay different.
+/// The limit exists because metrics and fairness policies keep names longer than the request.
 pub(super) fn short(flow: Cow<'_, str>) -> Cow<'_, str> {
     use std::hash::{BuildHasher as _, RandomState};
     static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    if flow.len() <= MAX_FLOW_NAME_BYTES {
+    if flow.len() <= MAX_VALUE_BYTES {
         return flow;
     }
     let beginning: String = flow.chars().take(32).collect();

@@ -55,6 +55,7 @@ impl Processor for Picker {
             phase: RequestPhase::Headers,
             stream,
             spans: RequestSpans::none(),
+            request_id: String::new(),
         }
     }
 
@@ -71,6 +72,7 @@ pub(crate) struct Exchange {
     /// Counts the stream as open. `None` if streams are not counted.
     stream: Option<OpenStream>,
     spans: RequestSpans,
+    request_id: String,
 }
 
 /// Everything that is true of a request in each phase.
@@ -136,6 +138,8 @@ struct QueuedRequest {
 /// A request that was sent to an endpoint.
 struct RoutedRequest {
     reservation: Reservation,
+    /// The model that the endpoint was asked for.
+    model: String,
     labels: RequestLabels,
     /// The flow of the request. `None` if the fairness policy does not count service.
     flow: Option<String>,
@@ -249,7 +253,12 @@ impl Exchange {
 
     /// Answers the client with an error. `labels` are those of a request whose body was read.
     fn refuse(&mut self, labels: Option<RequestLabels>, refusal: &Refusal, out: &mut Outbox) {
-        tracing::debug!(status = refusal.code.status(), message = refusal.message, "Request refused.");
+        tracing::debug!(
+            request_id = self.request_id,
+            status = refusal.code.status(),
+            message = refusal.message,
+            "Request refused."
+        );
         self.spans.refuse(refusal.code.status(), &refusal.message);
         let labels = labels.unwrap_or_else(|| self.core.metrics.labels("", "", "", 0));
         self.core.metrics.failed(&labels, refusal.code.name());

@@ -34,6 +34,7 @@ impl Exchange {
             return;
         }
         self.spans = RequestSpans::begin(&headers);
+        self.request_id = headers::request_id(&headers);
         if end_of_stream {
             return self.bodyless(out);
         }
@@ -173,7 +174,6 @@ impl Exchange {
         let priority = self.core.admission.priority(headers::objective(&pending.headers));
         let labels = self.core.metrics.labels(&parsed.model, &target, &flow, priority);
         self.core.metrics.started(&labels, pending.bytes);
-        let request_id = headers::request_id(&pending.headers);
         let mut request = ParsedRequest {
             pending,
             body,
@@ -183,7 +183,7 @@ impl Exchange {
             target,
             flow,
             labels,
-            request_id,
+            request_id: self.request_id.clone(),
             _held: held,
             tokens_held: None,
             burst_endpoint: None,

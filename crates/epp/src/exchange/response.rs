@@ -23,6 +23,9 @@ impl Exchange {
         let extra = match &mut self.phase {
             RequestPhase::Response(routed) => {
                 routed.status = Some(status);
+                if status < 300 {
+                    self.core.metrics.serve(&routed.model);
+                }
                 if status >= 400 {
                     self.core.metrics.failed(&routed.labels, error_code(status));
                     routed.trace = None;
@@ -70,7 +73,7 @@ impl Exchange {
             }
             match &mut routed.gaps {
                 Some(gaps) => gaps.next(),
-                None => routed.gaps = Some(self.core.metrics.stream.began(&routed.labels)),
+                None => routed.gaps = Some(self.core.metrics.chunk_gaps(&routed.labels)),
             }
         }
         routed.response_bytes += body.len();

@@ -98,6 +98,7 @@ impl Exchange {
         }
         self.phase = RequestPhase::Response(Box::new(RoutedRequest {
             reservation,
+            model: target,
             labels,
             flow: self.core.admission.asks_for_service().then_some(flow),
             since: pending.since,

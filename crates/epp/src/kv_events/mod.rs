@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use longboat_scheduler::{EndpointEvents, Holdings};
-use tokio::{
-    sync::Semaphore,
-    task::{AbortHandle, JoinSet},
-};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::{core::Core, pool::Member};
+use crate::{
+    core::Core,
+    pool::{Member, for_each_member},
+};
 
 mod index;
 mod link;
@@ -38,38 +38,19 @@ pub(crate) async fn follow(
     core: Arc<Core>,
     shutdown: CancellationToken,
 ) {
-    let mut changes = core.pool.changes();
     let replays = Semaphore::new(MAX_REPLAYS);
     let shared = Arc::new(SharedState { holdings, models, replays, limits, core });
-    let mut tasks = JoinSet::new();
-    let mut running: Vec<(Arc<Member>, AbortHandle)> = Vec::new();
-    loop {
-        let members = shared.core.pool.members();
-        let followed = |member: &Member| {
-            let labels = &member.endpoint.labels;
-            source.labels.iter().all(|(key, value)| {
-                labels.get(key).is_some_and(|found| value.as_ref().is_none_or(|value| value == found))
-            })
-        };
-        running.retain(|(member, task)| {
-            let stays = members.iter().any(|current| current.is_same(member) && followed(current));
-            if !stays {
-                task.abort();
-            }
-            stays
-        });
-        for member in members.iter().filter(|member| followed(member)) {
-            // Not by address, as for scrapes: a change of labels must not end a subscription and lose what it knows.
-            if !running.iter().any(|(known, _)| known.is_same(member)) {
-                let publisher = Publisher::new(Arc::clone(member), Arc::clone(&shared), &source);
-                running.push((Arc::clone(member), tasks.spawn(publisher.follow())));
-            }
-        }
-        tokio::select! {
-            () = shutdown.cancelled() => break,
-            ended = changes.changed() => if ended.is_err() { break },
-            Some(_) = tasks.join_next() => {}
-        }
-    }
-    tasks.shutdown().await;
+    let followed = |member: &Member| {
+        let labels = &member.endpoint.labels;
+        source.labels.iter().all(|(key, value)| {
+            labels.get(key).is_some_and(|found| value.as_ref().is_none_or(|value| value == found))
+        })
+    };
+    // A change of labels must not end a subscription and lose what it knows.
+    let stays = |known: &Arc<Member>, member: &Arc<Member>| known.is_same(member) && followed(member);
+    let task = |member: &Arc<Member>| {
+        let publisher = || Publisher::new(Arc::clone(member), Arc::clone(&shared), &source).follow();
+        followed(member).then(publisher)
+    };
+    for_each_member(&shared.core.pool, &shutdown, stays, task).await;
 }

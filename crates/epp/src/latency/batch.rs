@@ -14,7 +14,7 @@ use super::{
     servers::{PREDICTION_TIMEOUT, Servers},
     wire::{self, PredictError},
 };
-use crate::companion::AnswerError;
+use crate::{companion::AnswerError, pool::pass_panic_on};
 
 /// The rows of one request, and the channel for the answer.
 #[derive(Debug)]
@@ -34,7 +34,9 @@ pub(super) async fn run(servers: Arc<Servers>, waiting: mpsc::Receiver<Question>
     let mut batches = Batches { waiting, next: None };
     loop {
         // A `JoinSet` keeps tasks that have ended until somebody asks for them.
-        while calls.try_join_next().is_some() {}
+        while let Some(ended) = calls.try_join_next() {
+            pass_panic_on(ended);
+        }
         let gathered = async {
             // While all places are taken, questions gather in the channel.
             let place = Arc::clone(&places).acquire_owned().await.ok()?;

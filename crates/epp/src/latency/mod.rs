@@ -16,7 +16,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::metrics::LatencyMetrics;
+use crate::{metrics::LatencyMetrics, pool::pass_panic_on};
 
 mod batch;
 mod servers;
@@ -73,7 +73,9 @@ impl Predictor {
         }
         let samples = Arc::clone(&self.samples);
         tasks.spawn(training::run(Arc::clone(&self.servers), samples, self.metrics.clone(), stop));
-        while tasks.join_next().await.is_some() {}
+        while let Some(ended) = tasks.join_next().await {
+            pass_panic_on(ended);
+        }
     }
 
     /// Returns the predictions for these features, in the same order, within [`PREDICTION_TIMEOUT`].

@@ -17,6 +17,7 @@ use super::{
     buckets::{LATENCY, SCHEDULING},
     label_value::LabelValue,
     labels::{Models, RequestLabels},
+    page_space::{PageSpace, SeriesGroup},
 };
 use longboat_scheduler::flow::Reading;
 
@@ -39,7 +40,7 @@ labels! {
 metrics! {
     /// The series of flow control, under the present and the former names. Clones share the same series.
     #[derive(Debug, Clone)]
-    pub(crate) struct FlowMetrics(pool: String) {
+    pub(crate) struct FlowMetrics(pool: String, histograms: PageSpace) {
         readings: Family<DetectorLabels, Decimal>
             => "llm_d_epp_flow_control_detector_saturation",
             "Saturation that each of several detectors measures, by stage";
@@ -119,11 +120,21 @@ pub(crate) struct WaitingGuard {
     outcome: &'static str,
 }
 
+/// The lines of the two histograms of an outcome. They are longer than others, and count as twice as many.
+const WAIT_LINES: usize = 204;
+
 impl WaitingGuard {
+    /// Returns the labels of the histograms of this outcome.
+    fn of_histograms(&self, outcome: &'static str) -> RequestLabels {
+        let WaitingLabels { models, fairness_id, priority, .. } = self.labels.clone();
+        let labels = RequestLabels { models, fairness_id, priority };
+        self.metrics.histograms.of_served(&labels, SeriesGroup(outcome, WAIT_LINES))
+    }
+
     /// Records that the queue accepted the request, or that the request went on at once.
     pub(crate) fn enqueued(&self, outcome: &'static str) {
         let labels = EnqueuedLabels {
-            fairness_id: self.labels.fairness_id.clone(),
+            fairness_id: self.of_histograms(outcome).fairness_id,
             priority: self.labels.priority,
             outcome,
         };
@@ -157,15 +168,16 @@ impl WaitingGuard {
 
 impl Drop for WaitingGuard {
     fn drop(&mut self) {
+        let RequestLabels { models, fairness_id, .. } = self.of_histograms(self.outcome);
         let Self { metrics, labels, bytes, since, outcome } = self;
         metrics.size.get_or_create(labels).dec();
         metrics.bytes.get_or_create(labels).dec_by(*bytes);
         let waited = WaitedLabels {
-            fairness_id: labels.fairness_id.clone(),
+            fairness_id,
             priority: labels.priority,
             outcome,
             inference_pool: labels.inference_pool.clone(),
-            models: labels.models.clone(),
+            models,
         };
         metrics.waited.get_or_create(&waited).observe(since.elapsed().as_secs_f64());
         let ended = OutcomeLabels {

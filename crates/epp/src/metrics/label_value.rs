@@ -1,9 +1,12 @@
-//! Values of labels that clients choose. Their number is bounded, so that clients cannot make series without end.
+//! Values of labels that clients choose. Their number and length are bounded, so that clients cannot make series without end.
 
 use std::{
     collections::BTreeMap,
     hash::{Hash, Hasher},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use parking_lot::Mutex;
@@ -11,9 +14,14 @@ use prometheus_client::encoding::{EncodeLabelValue, LabelValueEncoder};
 
 /// The most distinct values of a label that clients choose. Further values share one series.
 const MAX_VALUES: usize = 1000;
+/// The most flows.
+pub(super) const MAX_FLOWS: usize = 500;
+/// The most models that no endpoint has served yet. The first requests for a model come before the first answer, so a few are
+/// counted by name. Clients can make up more.
+pub(super) const MAX_UNSERVED_MODELS: usize = 10;
 
-/// The longest value of such a label. Longer values count as [`OTHER`].
-const MAX_VALUE: usize = 256;
+/// The longest value of such a label, as the page has it. Longer values count as [`OTHER`].
+pub(crate) const MAX_VALUE_BYTES: usize = 160;
 /// The label value for everything beyond these limits.
 const OTHER: &str = "other";
 
@@ -23,18 +31,43 @@ const OTHER: &str = "other";
 pub(crate) struct LabelValue {
     number: usize,
     text: Arc<str>,
+    served: Arc<AtomicBool>,
 }
 
 /// The values of a label that clients choose, with their numbers.
+#[derive(Debug)]
+pub(super) struct LabelValues {
+    known: Mutex<Known>,
+    max_unserved: usize,
+}
+
 #[derive(Debug, Default)]
-pub(super) struct LabelValues(Mutex<BTreeMap<Arc<str>, usize>>);
+struct Known {
+    values: BTreeMap<Arc<str>, LabelValue>,
+    served: usize,
+}
 
 // === impl LabelValue ===
 
 impl LabelValue {
     pub(super) fn other() -> Self {
-        Self { number: 0, text: OTHER.into() }
+        Self { number: 0, text: OTHER.into(), served: Arc::default() }
     }
+
+    /// Returns the value if an endpoint has served it, otherwise `other`.
+    pub(super) fn if_served(&self) -> Self {
+        if self.served.load(Ordering::Relaxed) { self.clone() } else { Self::other() }
+    }
+
+    /// Its length on the page.
+    pub(super) fn bytes(&self) -> usize {
+        bytes(&self.text)
+    }
+}
+
+/// The length of a value on the page, where some characters have a backslash.
+fn bytes(text: &str) -> usize {
+    text.len() + text.matches(['\\', '"', '\n']).count()
 }
 
 impl std::ops::Deref for LabelValue {
@@ -68,20 +101,40 @@ impl EncodeLabelValue for LabelValue {
 // === impl LabelValues ===
 
 impl LabelValues {
+    /// No values yet. At most `max_unserved` are kept that are not marked as served.
+    pub(super) fn new(max_unserved: usize) -> Self {
+        Self { known: Mutex::default(), max_unserved }
+    }
+
     /// Returns the value for this text, or `other` if the text or the list is too long.
     pub(super) fn label(&self, value: &str) -> LabelValue {
-        if value.len() > MAX_VALUE || value == OTHER {
+        let known = &mut *self.known.lock();
+        let unserved = known.values.len() - known.served;
+        known.value(value, unserved < self.max_unserved)
+    }
+
+    /// Marks a value as served, so that clients who make up other values do not take its place.
+    pub(super) fn serve(&self, value: &str) {
+        let known = &mut *self.known.lock();
+        let value = known.value(value, true);
+        if value.number > 0 && !value.served.swap(true, Ordering::Relaxed) {
+            known.served += 1;
+        }
+    }
+}
+
+impl Known {
+    fn value(&mut self, value: &str, may_add: bool) -> LabelValue {
+        if let Some(known) = self.values.get(value) {
+            return known.clone();
+        }
+        let number = self.values.len() + 1;
+        if !may_add || number > MAX_VALUES || bytes(value) > MAX_VALUE_BYTES || value == OTHER {
             return LabelValue::other();
         }
-        let mut known = self.0.lock();
-        if let Some((text, number)) = known.get_key_value(value) {
-            return LabelValue { number: *number, text: text.clone() };
-        }
-        let (text, number) = (Arc::from(value), known.len() + 1);
-        if number > MAX_VALUES {
-            return LabelValue::other();
-        }
-        known.insert(Arc::clone(&text), number);
-        LabelValue { number, text }
+        let text: Arc<str> = value.into();
+        let value = LabelValue { number, text: Arc::clone(&text), served: Arc::default() };
+        self.values.insert(text, value.clone());
+        value
     }
 }

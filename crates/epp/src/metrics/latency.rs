@@ -13,6 +13,7 @@ use prometheus_client::{
 use super::{
     buckets::{LATENCY, PREDICTING, TOKEN},
     labels::{Models, RequestLabels},
+    page_space::{PageSpace, SeriesGroup},
 };
 
 labels! {
@@ -33,12 +34,12 @@ metrics! {
     /// The series of predicted latency. Clones share the same series.
     #[derive(Debug, Clone)]
     pub(crate) struct LatencyMetrics(
+        histograms: PageSpace,
         ttft: Times,
         tpot: Times,
         predicted_ttft: Times,
         predicted_tpot: Times,
-        predicting_ttft: Times,
-        predicting_tpot: Times
+        predicting: [Times; 2]
     ) {
         violations: Family<PluginTypeLabels, Counter>
             => "llm_d_epp_request_slo_violation", "Responses that took longer than the limit of their request";
@@ -57,6 +58,9 @@ metrics! {
     }
 }
 
+/// All series of a request.
+const SERIES: SeriesGroup = SeriesGroup("latency", 316);
+
 /// One of the two times of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Time {
@@ -68,7 +72,7 @@ pub(crate) enum Time {
 
 impl LatencyMetrics {
     /// Registers the series.
-    pub(super) fn new(registry: &mut Registry) -> Self {
+    pub(super) fn new(registry: &mut Registry, histograms: PageSpace) -> Self {
         let mut times = |present: bool, name: &str, help: &str, edges: &'static [f64]| {
             let times = Times {
                 present: present.then(|| Family::new_with_constructor(Buckets(edges))),
@@ -90,9 +94,9 @@ impl LatencyMetrics {
         let predicted_tpot =
             times(true, "predicted_tpot_seconds", "Predicted time for each further token", TOKEN);
         let help = "Time to get predictions for a request";
-        let predicting_ttft = times(true, "ttft_prediction_duration_seconds", help, PREDICTING);
-        let predicting_tpot = times(true, "tpot_prediction_duration_seconds", help, PREDICTING);
-        Self::register(registry, ttft, tpot, predicted_ttft, predicted_tpot, predicting_ttft, predicting_tpot)
+        let predicting = ["ttft_prediction_duration_seconds", "tpot_prediction_duration_seconds"]
+            .map(|name| times(true, name, help, PREDICTING));
+        Self::register(registry, histograms, ttft, tpot, predicted_ttft, predicted_tpot, predicting)
     }
 
     /// Counts a request for predictions. The outcome is `answered`, `failed` or `late`.
@@ -107,9 +111,12 @@ impl LatencyMetrics {
 
     /// Measures how long predictions took.
     pub(crate) fn predicted_within(&self, plugin: &str, labels: &RequestLabels, took: Duration) {
+        let labels = &self.histograms.of_served(labels, SERIES);
         let took = took.as_secs_f64();
-        self.observe(&self.predicting_ttft, plugin, labels, "ttft_prediction_duration", took);
-        self.observe(&self.predicting_tpot, plugin, labels, "tpot_prediction_duration", took);
+        let names = ["ttft_prediction_duration", "tpot_prediction_duration"];
+        for (times, name) in self.predicting.iter().zip(names) {
+            self.observe(times, plugin, labels, name, took);
+        }
     }
 
     /// Records a measured time with its prediction and its objective, in seconds. A missing prediction or objective is 0.
@@ -120,6 +127,7 @@ impl LatencyMetrics {
         time: Time,
         (actual, predicted, wanted): (f64, f64, f64),
     ) {
+        let labels = &self.histograms.of_served(labels, SERIES);
         let (measured, foreseen, names) = match time {
             Time::First => {
                 (&self.ttft, &self.predicted_ttft, ["ttft", "predicted_ttft", "ttft_slo_violation"])

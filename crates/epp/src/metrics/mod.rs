@@ -12,6 +12,7 @@ mod label_value;
 mod labels;
 mod latency;
 mod limits;
+mod page_space;
 mod per_endpoint;
 mod plugins;
 mod pool;
@@ -19,12 +20,11 @@ mod prefixes;
 mod requests;
 mod stream;
 
-use std::{collections::HashSet, time::Duration};
+use std::time::Duration;
 
 use longboat_api::picker_plugins::METRICS_EXTRACTOR;
 use longboat_metrics::{Buckets, Decimal, Histograms, metrics};
 use longboat_scheduler::{Scheduler, Usage};
-use parking_lot::Mutex;
 use prometheus_client::{
     metrics::{
         counter::Counter,
@@ -40,12 +40,13 @@ use self::{
         INPUT_TOKENS, LATENCY, OUTPUT_TOKENS, PER_TOKEN, PROCESSING, REQUEST_BYTES, RESPONSE_BYTES,
         SCHEDULING, STREAMED_TOKEN,
     },
-    label_value::LabelValues,
+    label_value::{LabelValues, MAX_FLOWS, MAX_UNSERVED_MODELS},
     labels::{
         AttemptLabels, EndpointLabels, ErrorLabels, ExtractorLabels, InfoLabels, LegacyErrorLabels,
         LegacyRequestLabels, LoadLabels, ModelLabel, Models, OutcomeLabel, PodAttemptLabels, PodLabels,
         PoolLabel, RewriteLabels, SourceLabel, StreamingLabels,
     },
+    page_space::{MAX_COUNTER_BYTES, MAX_HISTOGRAM_BYTES, PageSpace},
     per_endpoint::PerEndpoint,
 };
 
@@ -57,15 +58,13 @@ pub(crate) use self::{
     flow::{FlowMetrics, WaitingGuard},
     kv_cache::KvCacheMetrics,
     kv_events::KvEventMetrics,
+    label_value::MAX_VALUE_BYTES,
     labels::RequestLabels,
     latency::{LatencyMetrics, Time},
     plugins::{PluginMetrics, Work},
     prefixes::PrefixMetrics,
     stream::{InterChunkTimer, StreamMetrics},
 };
-
-/// The most distinct combinations of such labels. Each combination has a dozen histograms, which need more memory than a value.
-const MAX_COMBINATIONS: usize = 1000;
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy)]
@@ -120,8 +119,9 @@ pub(crate) struct PickerMetrics {
     pool: PoolLabel,
     models: LabelValues,
     flows: LabelValues,
-    /// The label combinations of requests so far.
-    combinations: Mutex<HashSet<RequestLabels>>,
+    /// The space on the page for the counters and the histograms of requests.
+    counters: PageSpace,
+    histograms: PageSpace,
     series: PickerSeries,
     durations: RenamedHistogram,
     request_bytes: RenamedHistogram,
@@ -255,15 +255,16 @@ impl PickerMetrics {
             KvCacheMetrics::register(r, events)
         });
         let lookup_times = kv_cache.as_ref().map(|kv_cache| kv_cache.lookup_times.clone());
+        let histograms = PageSpace::new(MAX_HISTOGRAM_BYTES);
         let mut load_producers = scheduler.load_producers().to_vec();
         if load_producers.is_empty() {
             load_producers.push("inflight-load-producer".to_owned());
         }
         Self {
             pool: PoolLabel { name: pool.to_owned() },
-            models: LabelValues::default(),
-            flows: LabelValues::default(),
-            combinations: Mutex::default(),
+            models: LabelValues::new(MAX_UNSERVED_MODELS),
+            flows: LabelValues::new(MAX_FLOWS),
+            counters: PageSpace::new(MAX_COUNTER_BYTES),
             series,
             durations,
             request_bytes,
@@ -274,14 +275,15 @@ impl PickerMetrics {
             per_token,
             prefixes: PrefixMetrics::new(r, scheduler),
             load_producers,
-            flow: FlowMetrics::register(r, pool.to_owned()),
+            flow: FlowMetrics::register(r, pool.to_owned(), histograms.clone()),
             limits: limits::LimitMetrics::register(r, pool.to_owned()),
             plugins: PluginMetrics::new(r, scheduler, lookup_times),
             disagg: DisaggMetrics::new(r),
             encoder_cache: EncoderCacheMetrics::register(r),
             eviction: EvictionMetrics::register(r, pool.to_owned()),
-            latency: LatencyMetrics::new(r),
+            latency: LatencyMetrics::new(r, histograms.clone()),
             stream: StreamMetrics::register(r),
+            histograms,
             kv_cache,
             extproc: None,
             registry,

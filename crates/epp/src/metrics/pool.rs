@@ -13,6 +13,9 @@ use super::{
 };
 use crate::pool::Member;
 
+/// The most loads of flows at endpoints with series of their own. Further loads of an endpoint are added up.
+const MAX_LOADS: usize = 500;
+
 impl PickerMetrics {
     /// Sets the load in flight at each endpoint, for each flow: requests and uncached prompt tokens. All producers of loads
     /// count the same.
@@ -20,18 +23,20 @@ impl PickerMetrics {
         self.series.in_flight_requests.clear();
         self.series.in_flight_tokens.clear();
         let gauge = |count| i64::try_from(count).unwrap_or(i64::MAX);
+        let mut named = 0;
         for Member { endpoint, .. } in members.iter().map(AsRef::as_ref) {
             for (flow, (requests, tokens)) in state.flows_in_flight(endpoint.slot) {
+                named += 1;
                 for producer in &self.load_producers {
                     let labels = LoadLabels {
                         endpoint_name: endpoint.name.clone(),
                         namespace: endpoint.namespace.clone(),
                         producer_name: producer.clone(),
-                        fairness_id: flow.fairness_id.clone(),
+                        fairness_id: if named > MAX_LOADS { "other" } else { &flow.fairness_id }.to_owned(),
                         priority: flow.priority,
                     };
-                    self.series.in_flight_requests.get_or_create(&labels).set(gauge(requests));
-                    self.series.in_flight_tokens.get_or_create(&labels).set(gauge(tokens));
+                    self.series.in_flight_requests.get_or_create(&labels).inc_by(gauge(requests));
+                    self.series.in_flight_tokens.get_or_create(&labels).inc_by(gauge(tokens));
                 }
             }
         }

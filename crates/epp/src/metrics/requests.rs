@@ -5,16 +5,29 @@ use std::time::Duration;
 use longboat_scheduler::float;
 
 use super::{
-    MAX_COMBINATIONS, PickerMetrics, RenamedHistogram, RequestSummary,
+    InterChunkTimer, PickerMetrics, RenamedHistogram, RequestSummary,
     label_value::LabelValue,
     labels::{
         AttemptLabels, ErrorLabels, LegacyErrorLabels, LegacyRequestLabels, ModelLabel, Models, OutcomeLabel,
         PodAttemptLabels, RequestLabels, RewriteLabels, StreamingLabels,
     },
+    page_space::SeriesGroup,
 };
 use crate::pool::Member;
 
+/// The counters and gauges of a request, with those of its wait and of a few errors.
+const COUNTERS: SeriesGroup = SeriesGroup("counters", 16);
+/// Its histograms under their present names, with the times of its stream.
+const PRESENT: SeriesGroup = SeriesGroup("present", 284);
+/// Its histograms under their former names, which have no flow.
+const FORMER: SeriesGroup = SeriesGroup("former", 164);
+
 impl PickerMetrics {
+    /// Marks a model as one that an endpoint serves or a rewrite names.
+    pub(crate) fn serve(&self, model: &str) {
+        self.models.serve(model);
+    }
+
     /// Returns the labels of a request.
     pub(crate) fn labels(&self, model: &str, target: &str, fairness: &str, priority: i32) -> RequestLabels {
         let labels = RequestLabels {
@@ -25,17 +38,14 @@ impl PickerMetrics {
             fairness_id: self.flows.label(fairness),
             priority: priority.into(),
         };
-        let mut known = self.combinations.lock();
-        if known.contains(&labels) {
-            return labels;
-        }
-        if known.len() >= MAX_COMBINATIONS {
-            let other = LabelValue::other;
-            let models = Models { model_name: other(), target_model_name: other() };
-            return RequestLabels { models, fairness_id: other(), ..labels };
-        }
-        known.insert(labels.clone());
-        labels
+        self.counters.labels(&labels, COUNTERS)
+    }
+
+    /// Returns the labels of a request's histograms, under their present and their former names.
+    fn of_histograms(&self, labels: &RequestLabels) -> (RequestLabels, Models) {
+        let without_flow = RequestLabels { fairness_id: LabelValue::other(), priority: 0, ..labels.clone() };
+        let former = self.histograms.of_served(&without_flow, FORMER);
+        (self.histograms.of_served(labels, PRESENT), former.models)
     }
 
     pub(crate) fn started(&self, labels: &RequestLabels, bytes: usize) {
@@ -44,7 +54,7 @@ impl PickerMetrics {
             .former_requests
             .get_or_create(&LegacyRequestLabels { models: labels.models.clone(), priority: labels.priority })
             .inc();
-        self.request_bytes.observe(labels, float(bytes as u64));
+        self.request_bytes.observe(&self.of_histograms(labels), float(bytes as u64));
     }
 
     pub(crate) fn failed(&self, labels: &RequestLabels, code: &str) {
@@ -88,25 +98,32 @@ impl PickerMetrics {
     }
 
     pub(crate) fn finished(&self, labels: &RequestLabels, end: RequestSummary) {
-        self.durations.observe(labels, end.duration.as_secs_f64());
-        self.response_bytes.observe(labels, float(end.response_bytes as u64));
+        let histograms = &self.of_histograms(labels);
+        self.durations.observe(histograms, end.duration.as_secs_f64());
+        self.response_bytes.observe(histograms, float(end.response_bytes as u64));
         if let Some(first) = end.first_byte {
             let streaming = if end.stream { "true" } else { "false" };
-            let labels = StreamingLabels { request: labels.clone(), streaming };
+            let labels = StreamingLabels { request: histograms.0.clone(), streaming };
             self.series.first_byte.get_or_create(&labels).observe(first.as_secs_f64());
         }
         if let Some(usage) = end.usage {
-            self.input_tokens.observe(labels, float(usage.input));
-            self.output_tokens.observe(labels, float(usage.output));
-            self.cached_tokens.observe(labels, float(usage.cached));
+            self.input_tokens.observe(histograms, float(usage.input));
+            self.output_tokens.observe(histograms, float(usage.output));
+            self.cached_tokens.observe(histograms, float(usage.cached));
             if usage.output > 0 {
-                self.per_token.observe(labels, end.duration.as_secs_f64() / float(usage.output));
+                self.per_token.observe(histograms, end.duration.as_secs_f64() / float(usage.output));
             }
             if let Some(first) = end.first_byte.filter(|_| end.stream && usage.output > 1) {
                 let rest = end.duration.saturating_sub(first).as_secs_f64();
-                self.series.streamed_per_token.get_or_create(labels).observe(rest / float(usage.output - 1));
+                let streamed = self.series.streamed_per_token.get_or_create(&histograms.0);
+                streamed.observe(rest / float(usage.output - 1));
             }
         }
+    }
+
+    /// Returns the histogram of the times between the chunks of a response.
+    pub(crate) fn chunk_gaps(&self, labels: &RequestLabels) -> InterChunkTimer {
+        self.stream.began(&self.of_histograms(labels).0)
     }
 
     pub(crate) fn rewritten(&self, rewrite: &str, model: &str, target: &str) {
@@ -138,8 +155,8 @@ impl PickerMetrics {
 }
 
 impl RenamedHistogram {
-    fn observe(&self, labels: &RequestLabels, value: f64) {
-        self.present.get_or_create(labels).observe(value);
-        self.former.get_or_create(&labels.models).observe(value);
+    fn observe(&self, (present, former): &(RequestLabels, Models), value: f64) {
+        self.present.get_or_create(present).observe(value);
+        self.former.get_or_create(former).observe(value);
     }
 }

@@ -15,6 +15,10 @@ use longboat_scheduler::{Endpoint, Metrics, Slot, Slots, Snapshot};
 use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 
+mod tasks;
+
+pub(crate) use tasks::{for_each_member, pass_panic_on};
+
 /// An endpoint that should exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EndpointSpec {

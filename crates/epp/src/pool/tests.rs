@@ -2,8 +2,9 @@ use std::{sync::Arc, time::Duration};
 
 use longboat_scheduler::Metrics;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use super::{EndpointSpec, Pool};
+use super::{EndpointSpec, Member, Pool, for_each_member};
 use crate::tests::support::desired;
 
 fn pod(name: &str, last: u8, labels: &[(&str, &str)]) -> EndpointSpec {
@@ -40,6 +41,20 @@ fn an_endpoint_that_stays_keeps_its_slot_and_metrics_whatever_its_labels_do() {
     pool.set(vec![pod("c", 3, &[]), pod("d", 4, &[])]);
     let taken = &pool.members()[0].endpoint;
     assert_eq!((taken.name.as_str(), taken.slot), ("d", freed[0]), "the lowest free slot is used again");
+}
+
+#[tokio::test]
+async fn a_panic_in_the_task_of_an_endpoint_ends_the_task_of_the_pool() {
+    let pool = Pool::new();
+    pool.set(vec![pod("a", 1, &[]), pod("b", 2, &[])]);
+    let all = tokio::spawn(async move {
+        let task = |member: &Arc<Member>| {
+            let name = member.endpoint.name.clone();
+            Some(async move { assert_ne!(name, "b", "a fault of this test") })
+        };
+        for_each_member(&pool, &CancellationToken::new(), Arc::ptr_eq, task).await;
+    });
+    assert!(all.await.unwrap_err().is_panic());
 }
 
 #[test]

@@ -5,9 +5,9 @@
 //! set a timer for each endpoint would also wake up the runtime for each.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     ops::Range,
-    sync::Arc,
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -20,12 +20,14 @@ use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
     sync::watch,
-    task::{AbortHandle, JoinSet},
     time::{Instant, MissedTickBehavior},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use crate::{core::Core, pool::Member};
+use crate::{
+    core::Core,
+    pool::{Member, for_each_member},
+};
 
 mod page;
 mod reply;
@@ -62,52 +64,23 @@ impl Scraper {
     pub(crate) async fn run(self, core: Arc<Core>, shutdown: CancellationToken) {
         let scraper = Arc::new(self);
         let began = Instant::now();
-        let mut changes = core.pool.changes();
-        let mut tasks = JoinSet::new();
-        let mut running: HashMap<usize, (Arc<Member>, AbortHandle)> = HashMap::new();
-        let mut clocks: HashMap<u32, (watch::Receiver<()>, AbortHandle)> = HashMap::new();
-        loop {
-            let members = core.pool.members();
-            running.retain(|_, (member, task)| {
-                let stays = members.iter().any(|current| Arc::ptr_eq(current, member));
-                if !stays {
-                    task.abort();
-                }
-                stays
+        let mut clocks: HashMap<u32, Weak<Clock>> = HashMap::new();
+        let task = |member: &Arc<Member>| {
+            let part = part(member.endpoint.slot);
+            let clock = clocks.get(&part).and_then(Weak::upgrade).unwrap_or_else(|| {
+                let clock = Arc::new(Clock::start(began, scraper.interval, part));
+                clocks.insert(part, Arc::downgrade(&clock));
+                clock
             });
-            let parts: HashSet<u32> = members.iter().map(|member| part(member.endpoint.slot)).collect();
-            clocks.retain(|part, (_, task)| {
-                let stays = parts.contains(part);
-                if !stays {
-                    task.abort();
-                }
-                stays
-            });
-            // By address: a member with other labels is another one here, because its engine may be another one. `running` keeps each
-            // member, so no address comes twice.
-            for member in members.iter() {
-                running.entry(Arc::as_ptr(member) as usize).or_insert_with(|| {
-                    let part = part(member.endpoint.slot);
-                    let (clock, _) = clocks.entry(part).or_insert_with(|| {
-                        let (sender, clock) = watch::channel(());
-                        (clock, tasks.spawn(tick(began, scraper.interval, part, sender)))
-                    });
-                    let scraper = Arc::clone(&scraper);
-                    let endpoint = scraper.endpoint(Arc::clone(member), Arc::clone(&core), clock.clone());
-                    (Arc::clone(member), tasks.spawn(endpoint))
-                });
-            }
-            tokio::select! {
-                () = shutdown.cancelled() => break,
-                ended = changes.changed() => if ended.is_err() { break },
-                Some(_) = tasks.join_next() => {}
-            }
-        }
-        tasks.shutdown().await;
+            Some(Arc::clone(&scraper).endpoint(Arc::clone(member), Arc::clone(&core), clock))
+        };
+        // A member with other labels is another one here, because its engine may be another one.
+        for_each_member(&core.pool, &shutdown, Arc::ptr_eq, task).await;
     }
 
     /// Reads an endpoint from now on: at once, so that a new endpoint takes part, and then whenever its group's clock ticks.
-    async fn endpoint(self: Arc<Self>, member: Arc<Member>, core: Arc<Core>, mut clock: watch::Receiver<()>) {
+    async fn endpoint(self: Arc<Self>, member: Arc<Member>, core: Arc<Core>, clock: Arc<Clock>) {
+        let mut ticks = clock.ticks.clone();
         let Some(engine) = self.engine(&member) else {
             tracing::error!(
                 endpoint = member.endpoint.host_port,
@@ -145,8 +118,8 @@ impl Scraper {
                 }
             }
             // Also an endpoint that was late is read again with its group.
-            clock.mark_unchanged();
-            if clock.changed().await.is_err() {
+            ticks.mark_unchanged();
+            if ticks.changed().await.is_err() {
                 return;
             }
         }
@@ -211,7 +184,20 @@ fn part(slot: Slot) -> u32 {
     slot.0 / GROUP % PARTS
 }
 
-/// Tells the endpoints of a part when to read. `began` is the moment from which all parts count the intervals.
+/// Tells the endpoints of a part when to read, while there are such.
+struct Clock {
+    ticks: watch::Receiver<()>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Clock {
+    fn start(began: Instant, interval: Duration, part: u32) -> Self {
+        let (sender, ticks) = watch::channel(());
+        Self { ticks, _task: AbortOnDropHandle::new(tokio::spawn(tick(began, interval, part, sender))) }
+    }
+}
+
+/// Ticks when a part is read. `began` is the moment from which all parts count the intervals.
 async fn tick(began: Instant, interval: Duration, part: u32, clock: watch::Sender<()>) {
     let mut ticks = tokio::time::interval_at(first_tick(began, Instant::now(), interval, part), interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);

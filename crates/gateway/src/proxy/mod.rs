@@ -156,9 +156,23 @@ impl Proxy {
     pub(crate) async fn handle(&self, request: Request<Incoming>, arrival: &Arrival) -> Response<ProxyBody> {
         let (received, running) = (Instant::now(), self.metrics.request());
         let is_api = event_stream::is_api(request.uri().path());
+        let head = tracing::enabled!(tracing::Level::DEBUG).then(|| {
+            let id = request.headers().get("x-request-id").cloned();
+            (id, request.method().clone(), request.uri().path().to_owned())
+        });
         let response = self.respond(request, arrival).await;
         // Here again, for refusals that come before a route is found.
         let response = if is_api { answer::as_api_error(response) } else { response };
+        if let Some((id, method, path)) = head {
+            let id = id.as_ref().or_else(|| response.headers().get("x-request-id"));
+            tracing::debug!(
+                request_id = id.and_then(|id| id.to_str().ok()),
+                %method,
+                path,
+                status = response.status().as_u16(),
+                "Answering a request."
+            );
+        }
         self.metrics.response(response.status(), received);
         response.map(|body| body.counted(running))
     }

@@ -54,7 +54,8 @@ async fn records(args: &WhyArgs) -> anyhow::Result<Vec<Value>> {
 /// Formats a decision for a person.
 fn text(record: &Value) -> String {
     let word = |field: &str| record[field].as_str().unwrap_or_default();
-    let mut text = format!("{} for model {} at {}\n", word("id").bold(), word("model"), word("time"));
+    let mut text =
+        format!("{} for model {} at {}\n", word("id").bold(), word("model").escape_debug(), word("time"));
     let decided = format!("in {} µs, from {} endpoints", record["micros"], record["candidates"]);
     let destination: Vec<&str> =
         record["destination"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -172,7 +173,7 @@ mod tests {
                 "waiting": 0.0, "running": 1.0, "kvUsage": 0.25})
         };
         let record = json!({
-            "id": "r1", "time": "2026-01-01T00:00:00Z", "model": "m", "micros": 80, "candidates": 3,
+            "id": "r1", "time": "2026-01-01T00:00:00Z", "model": "m\n", "micros": 80, "candidates": 3,
             "destination": ["127.0.0.1:1"], "prefix": {"matched": 3, "shared": 1, "total": 4, "ratio": 0.75},
             "profiles": [{
                 "name": "default", "primary": true, "scored": 2,
@@ -186,7 +187,7 @@ mod tests {
         });
         let text = anstream::adapter::strip_str(&text(&record)).to_string();
         let expected = "\
-r1 for model m at 2026-01-01T00:00:00Z
+r1 for model m\\n at 2026-01-01T00:00:00Z
 sent to 127.0.0.1:1, decided in 80 µs, from 3 endpoints
 cached at this endpoint: 3 of 4 blocks of the prompt; many prompts share 1 block, which the prefix score leaves out
 profile default

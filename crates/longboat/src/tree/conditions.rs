@@ -2,6 +2,7 @@
 
 use longboat_api::{
     conditions::{Condition, ConditionStatus, types},
+    reasons::condition::METRIC_ANNOTATION_ERROR,
     v1alpha2::LLMInferenceService,
 };
 
@@ -32,6 +33,7 @@ pub(super) fn is_beyond_a_laptop(condition: &Condition) -> bool {
     BEYOND_A_LAPTOP.contains(&condition.type_.as_str())
         && condition.status == ConditionStatus::False
         && !condition.reason.ends_with("Progressing")
+        && condition.reason != METRIC_ANNOTATION_ERROR
 }
 
 /// Returns the conditions that report a problem, in the order of their dependencies, each reason once.

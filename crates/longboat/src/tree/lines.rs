@@ -262,6 +262,9 @@ mod tests {
         conditions[2]["reason"] = json!("ReconcileError");
         assert_eq!(marked(&conditions), Mark::Bad);
         conditions[2]["status"] = json!("True");
+        conditions[3]["reason"] = json!("MetricAnnotationError");
+        assert!(!serves(&service(&conditions)), "that is a mistake of its writer");
+        assert_eq!(marked(&conditions), Mark::Bad);
         conditions[3]["reason"] = json!("HPAProgressing");
         assert!(!serves(&service(&conditions)), "nothing is known of the autoscaler yet");
     }

@@ -57,6 +57,7 @@ pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
     all.extend(placement::check(&effective.spec));
     all.extend(grace::check(&effective.spec));
     all.extend(scaling::check(&effective.spec));
+    all.extend(scaling::never_wakes(scene.snapshot(), service, &effective.spec));
     all.extend(scaling::without_prometheus(&scene.snapshot().platform, &effective.spec));
     all.extend(pod_user::check(&effective.spec));
     all.extend(tracing::check(&effective.spec));

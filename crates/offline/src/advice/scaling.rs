@@ -1,10 +1,12 @@
 //! Triggers that KEDA cannot evaluate.
 
-use longboat_api::v1alpha2::{LLMInferenceServiceSpec, WorkloadSpec};
+use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec, WorkloadSpec};
 use longboat_autoscale::{trigger_mistakes, trigger_types};
 use longboat_compose::Platform;
+use longboat_gateway::QUEUE_SERIES;
+use longboat_key::{Name, Namespace};
 use longboat_manifest::nearest;
-use longboat_plan::missing_prometheus;
+use longboat_plan::{Snapshot, missing_prometheus, names};
 
 use crate::{finding::Advice, pods::halves};
 
@@ -19,6 +21,44 @@ pub(super) fn without_prometheus(platform: &Platform, spec: &LLMInferenceService
         "NoPrometheus",
         format!("scales nothing: {}", missing_prometheus(platform)?),
         "if the cluster has other settings than these files, pass them too",
+    ))
+}
+
+/// Finds a service that nothing wakes once KEDA has taken it to zero behind our gateway, which holds the requests.
+pub(super) fn never_wakes(
+    snapshot: &Snapshot,
+    service: &LLMInferenceService,
+    spec: &LLMInferenceServiceSpec,
+) -> Option<Advice> {
+    let scaling = spec.workload.scaling.as_ref()?;
+    let keda = scaling.keda.as_ref()?;
+    let triggers = keda.triggers.as_deref().unwrap_or_default();
+    if !longboat_gateway::never_wakes(keda.settings.idle_replica_count, scaling.min_replicas, triggers) {
+        return None;
+    }
+    let own = Namespace::of(&service.metadata);
+    let refs = spec.gateway_refs().iter().map(|found| (Some(found.namespace.as_str()), found.name.as_str()));
+    let route = spec.route().and_then(|route| route.http.as_ref()?.spec.as_ref());
+    let parents = route.iter().flat_map(|route| &route.parent_refs);
+    let parents = parents.map(|parent| (parent.namespace.as_deref(), parent.name.as_str()));
+    let gateway = refs.chain(parents).find_map(|(within, name)| {
+        let within = within.filter(|within| !within.is_empty()).map_or(own, Namespace);
+        let gateway = snapshot.gateways.get(within, Name(name))?;
+        let class = gateway.spec.gateway_class_name.as_str();
+        let known = snapshot.gateway_classes.get(Namespace(""), Name(class));
+        longboat_gateway::is_own_class(class, known).then(|| format!("{within}/{name}"))
+    })?;
+    Some(Advice::warning(
+        "spec.scaling.keda.triggers",
+        "NeverWakes",
+        format!(
+            "never start a replica when there is none: Gateway {gateway} holds the requests, and the triggers read only what \
+             replicas and their picker measure"
+        ),
+        format!(
+            "add sum({QUEUE_SERIES}{{inference_pool=\"{}\"}}) to the query",
+            names::pool(Name::of(&service.metadata))
+        ),
     ))
 }
 
@@ -45,6 +85,29 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
 #[cfg(test)]
 mod tests {
     use crate::advice::tests::{said, service};
+
+    #[test]
+    fn triggers_that_our_gateway_keeps_from_waking_a_service_are_named() {
+        let told = |class: &str, query: &str| {
+            let gateway = format!(
+                "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {{name: kserve-ingress-gateway, namespace: \
+                 kserve}}\nspec:\n  gatewayClassName: {class}\n  listeners: [{{name: web, port: 80, protocol: HTTP, \
+                 allowedRoutes: {{namespaces: {{from: All}}}}}}]\n---\n"
+            );
+            let lines = format!(
+                "  model: {{uri: 'hf://a/b'}}\n  router: {{gateway: {{}}, route: {{}}, scheduler: {{}}}}\n  scaling:\n    minReplicas: \
+                 1\n    maxReplicas: 3\n    keda:\n      idleReplicaCount: 0\n      triggers:\n      - {{type: prometheus, \
+                 metadata: {{query: '{query}', serverAddress: 'http://p', threshold: '1'}}}}\n"
+            );
+            let mut found = said(&(gateway + &service("one", &lines)));
+            found.retain(|line| line.contains("never start"));
+            found.len()
+        };
+        let requests = "sum(rate(llm_d_epp_request_total[1m]))";
+        assert_eq!(told("longboat", requests), 1);
+        assert_eq!(told("istio", requests), 0, "it asks the picker, which counts the request");
+        assert_eq!(told("longboat", "sum(llm_d_epp_flow_control_queue_size)"), 0);
+    }
 
     #[test]
     fn triggers_that_keda_cannot_evaluate_are_errors() {

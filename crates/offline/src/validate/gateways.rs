@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use longboat_api::foreign::{gateway::Gateway, httproute::HTTPRoute};
 use longboat_gateway::{
-    CONTROLLER_NAME, Problem, certificate_problems, listener_problems, parameters_problem, route_problems,
+    CLASS_NAME, CONTROLLER_NAME, Problem, certificate_problems, listener_problems, parameters_problem,
+    route_problems,
 };
 use longboat_key::{Key, Name, Namespace};
 use serde::Deserialize;
@@ -18,9 +19,6 @@ use crate::{
 
 /// The type of Secrets with certificates. Gateways read no others.
 const TLS: &str = "kubernetes.io/tls";
-
-/// The class of an installation.
-const CLASS: &str = "longboat";
 
 /// Returns a note for each Gateway whose certificates or parameters the manifests do not have, and a warning for each with
 /// parameters or listeners that our controller does not accept, and each HTTPS listener whose certificate cannot be used.
@@ -84,7 +82,7 @@ pub(super) fn findings(sound: &[StoredManifest], given: &ManifestObjects) -> Vec
 fn is_ours(sound: &[StoredManifest], gateway: &Gateway) -> bool {
     let class = gateway.spec.gateway_class_name.as_str();
     let found = sound.iter().find(|one| one.document.kind() == "GatewayClass" && one.name() == class);
-    found.map_or(class == CLASS, |found| found.document.text("/spec/controllerName") == CONTROLLER_NAME)
+    found.map_or(class == CLASS_NAME, |found| found.document.text("/spec/controllerName") == CONTROLLER_NAME)
 }
 
 /// Returns an error for each field that our controller refuses of a route to one of its Gateways in the manifests.

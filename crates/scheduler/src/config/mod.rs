@@ -342,14 +342,18 @@ impl EndpointPickerConfig {
     }
 }
 
-/// Refuses unknown feature gates.
+/// Refuses feature gates that are unknown, or have neither of the two values.
 fn check_gates(from: &'static str, gates: &[String]) -> Result<(), ConfigError> {
     let Some(index) = gates.iter().position(|gate| !is_known_gate(gate)) else { return Ok(()) };
+    if let Some((name, value)) = gates[index].split_once('=').filter(|(name, _)| GATES.contains(name)) {
+        let problem = format!("feature gate {name} is \"{value}\": expected true or false");
+        return Err(ConfigError::FeatureGate { from, index, problem });
+    }
     let unknown = gates.iter().filter(|gate| !is_known_gate(gate));
     let hinted: Vec<String> =
         unknown.map(|gate| format!("\"{gate}\"{}", nearest::hint(GATES, gate))).collect();
-    let names = format!("{}; known are {}", hinted.join(", "), GATES.join(" and "));
-    Err(ConfigError::FeatureGate { from, index, names })
+    let problem = format!("unknown feature gate {}; known are {}", hinted.join(", "), GATES.join(" and "));
+    Err(ConfigError::FeatureGate { from, index, problem })
 }
 
 fn is_known_gate(gate: &str) -> bool {

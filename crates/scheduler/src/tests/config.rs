@@ -406,6 +406,10 @@ fn what_is_wrong_is_told_with_its_place_its_value_and_what_was_meant() {
             "plugins: two plugins have the name \"queue-scorer\"; give one of them another name with the field name",
         ),
         (
+            "featureGates: [\"flowControl=x\"]".to_owned(),
+            "featureGates: feature gate flowControl is \"x\": expected true or false",
+        ),
+        (
             "featureGates: [flowcontrol, dataLayer]".to_owned(),
             "featureGates: unknown feature gate \"flowcontrol\"; did you mean \"flowControl\"?, \"dataLayer\"; known are \
              flowControl and haPopulateNonLeaderDatastore",

@@ -75,6 +75,13 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     }
     let [model] = models.as_slice() else { return pools::run(args, &models) };
     if let (Some(sweep), Some(condition)) = (args.sweep, &args.condition) {
+        let has_objective = [args.slo_ttft, args.slo_itl, args.slo_e2e].iter().any(Option::is_some);
+        if condition.needs_objective() && !has_objective {
+            bail!(
+                "--for counts responses within an objective here, and none is given: add --slo-ttft, --slo-itl or \
+                 --slo-e2e, such as --slo-ttft 800ms"
+            );
+        }
         return run_sweep(args, model, sweep, condition);
     }
     if let Some(number) =

@@ -10,8 +10,10 @@ use k8s_openapi::api::autoscaling::v2::{
     HorizontalPodAutoscalerSpec, HorizontalPodAutoscalerStatus, MetricStatus, MetricValueStatus,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement, Time};
+use kube::core::SelectorExt as _;
 use kube::{Client, ResourceExt};
+use longboat_api::reasons::condition::METRIC_ANNOTATION_ERROR;
 use longboat_autoscale::{
     History, MetricTarget, Query, Recommendations, Sample, Scale, absent, given_metrics,
 };
@@ -78,7 +80,7 @@ impl Reconcile<HorizontalPodAutoscaler> for Autoscalers {
             Some(scale) if scale.wanted == 0 && spec.min_replicas != Some(0) => Outcome::Disabled,
             Some(scale) => {
                 let metrics = self.measure(object, &spec, &target, scale).await;
-                let recommended = match recommended(&metrics) {
+                let recommended = match decisive(&metrics).map(|metric| metric.replicas) {
                     // A metric that is missing could have asked for more.
                     Some(replicas) if replicas >= scale.wanted || metrics.iter().all(Result::is_ok) => {
                         let recommendations = self.recommendations.entry(key.clone()).or_default();
@@ -94,21 +96,11 @@ impl Reconcile<HorizontalPodAutoscaler> for Autoscalers {
                 Outcome::Scaled { scale, recommended, wanted: within(&spec, recommended), metrics }
             }
         };
-        if let Outcome::Scaled { scale, recommended, wanted, metrics } = &outcome
+        if let Outcome::Scaled { scale, wanted, metrics, .. } = &outcome
             && *wanted != scale.wanted
         {
             target.resize(&self.client, *wanted).await?;
-            let reason = if recommended == wanted {
-                let above = if wanted > &scale.wanted { "above" } else { "below" };
-                let names: Vec<_> = metrics
-                    .iter()
-                    .flatten()
-                    .map(|metric| format!("{} {above} target", metric.words))
-                    .collect();
-                names.join(", ")
-            } else {
-                limit(&spec, *recommended).to_owned()
-            };
+            let reason = rescale_reason(&spec, scale.wanted, *wanted, metrics);
             let message = format!("New size: {wanted}; reason: {reason}");
             self.recorder.publish(object, Severity::Normal, "SuccessfulRescale", message);
         }
@@ -171,11 +163,18 @@ impl Autoscalers {
         let query = Query::sum_of(name, labels.iter().flatten());
         let annotations = object.metadata.annotations.clone().unwrap_or_default();
         let given = given_metrics(&annotations).filter(|(given, _)| given == name);
-        let given = given.map(|(_, sample)| sample.map_err(failed));
+        let given = given.map(|(_, sample)| {
+            sample.map_err(|why| {
+                (METRIC_ANNOTATION_ERROR, format!("unable to get external metric {name}: {why}"))
+            })
+        });
         let mut reading: Vec<Sample> = given.collect::<Result<_, _>>()?;
         if reading.is_empty() {
             reading = metrics::read(&self.caches, &self.queue, target, &[name]).await.map_err(failed)?;
         }
+        let expressions =
+            source.metric.selector.as_ref().and_then(|selector| selector.match_expressions.clone());
+        select(&mut reading, expressions.unwrap_or_default()).map_err(failed)?;
         let mut history = History::default();
         history.add(Duration::ZERO, reading, Duration::ZERO);
         let value = query.evaluate(&history).map_err(|error| failed(error.to_string()))?;
@@ -191,6 +190,16 @@ impl Autoscalers {
             status: external_status(source, goal, value, scale),
         })
     }
+}
+
+/// Keeps the series that match. As in queries, a label that no series has is no condition.
+fn select(reading: &mut Vec<Sample>, expressions: Vec<LabelSelectorRequirement>) -> Result<(), String> {
+    let known = |key: &str| reading.iter().any(|sample| sample.labels.contains_key(key));
+    let expressions = expressions.into_iter().filter(|expression| known(&expression.key)).collect();
+    let selector = LabelSelector { match_expressions: Some(expressions), ..LabelSelector::default() };
+    let selector = kube::core::Selector::try_from(selector).map_err(|error| error.to_string())?;
+    reading.retain(|sample| selector.matches(&sample.labels));
+    Ok(())
 }
 
 /// A metric that was measured.
@@ -217,8 +226,9 @@ enum Outcome {
     },
 }
 
-fn recommended(metrics: &[Result<Measurement, (&'static str, String)>]) -> Option<i32> {
-    metrics.iter().flatten().map(|metric| metric.replicas).max()
+/// The first metric that asks for the most replicas.
+fn decisive<'a>(metrics: &'a [Result<Measurement, (&'static str, String)>]) -> Option<&'a Measurement> {
+    metrics.iter().flatten().rev().max_by_key(|metric| metric.replicas)
 }
 
 fn external_status(
@@ -254,11 +264,22 @@ fn within(spec: &HorizontalPodAutoscalerSpec, replicas: i32) -> i32 {
     replicas.clamp(least, spec.max_replicas.max(least))
 }
 
-fn limit(spec: &HorizontalPodAutoscalerSpec, replicas: i32) -> &'static str {
-    if replicas < spec.min_replicas.unwrap_or(1) {
-        "Current number of replicas below Spec.MinReplicas"
-    } else {
-        "Current number of replicas above Spec.MaxReplicas"
+/// Returns Kubernetes' reason for another number of replicas. The bounds are the reason only if the current number is outside.
+fn rescale_reason(
+    spec: &HorizontalPodAutoscalerSpec,
+    current: i32,
+    wanted: i32,
+    metrics: &[Result<Measurement, (&'static str, String)>],
+) -> String {
+    if current > spec.max_replicas {
+        return "Current number of replicas above Spec.MaxReplicas".to_owned();
+    }
+    if current < spec.min_replicas.unwrap_or(1) {
+        return "Current number of replicas below Spec.MinReplicas".to_owned();
+    }
+    match decisive(metrics) {
+        Some(metric) if wanted > current => format!("{} above target", metric.words),
+        _ => "All metrics below target".to_owned(),
     }
 }
 
@@ -316,8 +337,7 @@ fn status(
         Outcome::Scaled { scale, recommended, wanted, metrics } => {
             is_resized = scale.wanted != *wanted;
             let mut conditions = vec![able()];
-            let measured = metrics.iter().flatten().max_by_key(|metric| metric.replicas);
-            if let Some(decisive) = measured {
+            if let Some(decisive) = decisive(metrics) {
                 let message = format!(
                     "the HPA was able to successfully calculate a replica count from {}",
                     decisive.words
@@ -378,6 +398,48 @@ mod tests {
     fn replicas_are_kept_within_bounds() {
         assert_eq!([1, 2, 3, 9].map(|now| within(&spec(Some(2), 3), now)), [2, 2, 3, 3]);
         assert_eq!(within(&spec(None, 3), 1), 1);
+    }
+
+    fn measured(replicas: i32, words: &str) -> Result<Measurement, (&'static str, String)> {
+        let status = MetricStatus::default();
+        Ok(Measurement { replicas, words: words.to_owned(), status })
+    }
+
+    #[test]
+    fn the_reason_of_a_new_size_is_the_metric_unless_the_current_number_is_outside_the_bounds() {
+        let metrics = [measured(2, "a"), measured(9, "b"), measured(9, "c")];
+        let reason = |current, wanted| rescale_reason(&spec(Some(2), 4), current, wanted, &metrics);
+        assert_eq!(reason(2, 4), "b above target");
+        assert_eq!(reason(4, 2), "All metrics below target");
+        assert_eq!(reason(5, 4), "Current number of replicas above Spec.MaxReplicas");
+        assert_eq!(reason(1, 2), "Current number of replicas below Spec.MinReplicas");
+    }
+
+    #[test]
+    fn expressions_of_a_selector_choose_series() {
+        let sample = |labels: &[(&str, &str)], value| Sample {
+            name: "m".to_owned(),
+            labels: labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            value,
+        };
+        let selected = |key: &str, operator: &str, values: &[&str]| {
+            let mut reading =
+                vec![sample(&[("model", "a")], 1.0), sample(&[("model", "b")], 2.0), sample(&[], 4.0)];
+            let values = values.iter().map(|value| (*value).to_owned()).collect();
+            let expression = LabelSelectorRequirement {
+                key: key.to_owned(),
+                operator: operator.to_owned(),
+                values: Some(values),
+            };
+            select(&mut reading, vec![expression])?;
+            Ok::<f64, String>(reading.iter().map(|sample| sample.value).sum())
+        };
+        assert_eq!(selected("model", "In", &["a"]), Ok(1.0));
+        assert_eq!(selected("model", "NotIn", &["a"]), Ok(6.0));
+        assert_eq!(selected("model", "Exists", &[]), Ok(3.0));
+        assert_eq!(selected("model", "DoesNotExist", &[]), Ok(4.0));
+        assert_eq!(selected("job", "In", &["x"]), Ok(7.0));
+        assert!(selected("model", "Like", &["x"]).is_err());
     }
 
     fn conditions(

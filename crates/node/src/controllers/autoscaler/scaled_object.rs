@@ -8,6 +8,7 @@ use kube::{Client, ResourceExt};
 use longboat_api::foreign::scaledobject::{
     PAUSED, ScaledObject, ScaledObjectCondition, ScaledObjectSpec, ScaledObjectStatus,
 };
+use longboat_api::reasons::condition::METRIC_ANNOTATION_ERROR;
 use longboat_autoscale::{
     DEFAULT_MAX_REPLICAS, DEFAULT_MIN_REPLICAS, Demand, Scale, ScaledObjectState, Trigger, given_metrics,
     polling_interval,
@@ -27,13 +28,16 @@ struct ScaledObjects {
     states: HashMap<Key, State>,
 }
 
+/// Why triggers cannot be evaluated: the reason of the condition, and a sentence.
+type Failure = (&'static str, String);
+
 /// The state of a ScaledObject between two polls.
 struct State {
     /// Where its clock begins.
     begun: Instant,
     scaled_object: ScaledObjectState,
     /// When the triggers were evaluated, for which generation, and the result.
-    polled: Option<(Instant, Option<i64>, Result<Demand, String>)>,
+    polled: Option<(Instant, Option<i64>, Result<Demand, Failure>)>,
 }
 
 pub(in crate::controllers) async fn run(
@@ -103,7 +107,7 @@ impl State {
         target: &Target,
         scale: Scale,
         sources: (&Caches, &QueueMetrics),
-    ) -> Result<Demand, String> {
+    ) -> Result<Demand, Failure> {
         let now = Instant::now();
         let generation = object.metadata.generation;
         if let Some((at, of, demand)) = &self.polled
@@ -124,13 +128,15 @@ impl State {
         scale: Scale,
         sources: (&Caches, &QueueMetrics),
         now: Instant,
-    ) -> Result<Demand, String> {
-        let triggers = Trigger::all(&object.spec)?;
+    ) -> Result<Demand, Failure> {
+        let failed = |why| ("TriggerError", why);
+        let triggers = Trigger::all(&object.spec).map_err(failed)?;
         let names: Vec<&str> = triggers.iter().flat_map(Trigger::names).collect();
-        let mut reading =
-            given_metrics(object.annotations()).map(|(_, sample)| sample).collect::<Result<Vec<_>, _>>()?;
-        reading.extend(metrics::read(sources.0, sources.1, target, &names).await?);
-        self.scaled_object.poll(&triggers, reading, scale, now - self.begun)
+        let given = given_metrics(object.annotations())
+            .map(|(_, sample)| sample.map_err(|why| (METRIC_ANNOTATION_ERROR, why)));
+        let mut reading = given.collect::<Result<Vec<_>, _>>()?;
+        reading.extend(metrics::read(sources.0, sources.1, target, &names).await.map_err(failed)?);
+        self.scaled_object.poll(&triggers, reading, scale, now - self.begun).map_err(failed)
     }
 }
 
@@ -143,7 +149,7 @@ fn age(object: &ScaledObject) -> Duration {
 fn status(
     spec: &ScaledObjectSpec,
     target: &Target,
-    demand: Option<&Result<Demand, String>>,
+    demand: Option<&Result<Demand, Failure>>,
     paused: bool,
 ) -> ScaledObjectStatus {
     let condition = |type_: &str, holds: bool, reason: &str, message: String| ScaledObjectCondition {
@@ -161,14 +167,14 @@ fn status(
                 condition("Active", false, "ScalerNotActive", inactive.into()),
             ]
         }
-        Some(Err(why)) => {
+        Some(Err((reason, why))) => {
             let message = format!(
                 "Triggers defined in ScaledObject are not working correctly: {why}; the replicas stay between {} and {}",
                 spec.min_replica_count.unwrap_or(DEFAULT_MIN_REPLICAS).max(1),
                 spec.max_replica_count.unwrap_or(DEFAULT_MAX_REPLICAS)
             );
             [
-                condition("Ready", false, "TriggerError", message),
+                condition("Ready", false, reason, message),
                 condition("Active", false, "ScalerNotActive", inactive.into()),
             ]
         }
@@ -208,7 +214,7 @@ mod tests {
     #[test]
     fn the_status_has_the_four_conditions_that_the_reference_waits_for() {
         let target = Target { namespace: "ns".into(), kind: "Deployment".into(), name: "d".into() };
-        let of = |demand: Option<Result<Demand, String>>| -> Vec<String> {
+        let of = |demand: Option<Result<Demand, Failure>>| -> Vec<String> {
             let status = status(&ScaledObjectSpec::default(), &target, demand.as_ref(), false);
             status
                 .conditions
@@ -223,7 +229,7 @@ mod tests {
             with(["Ready=True ScaledObjectReady", "Active=True ScalerActive"])
         );
         assert_eq!(
-            of(Some(Err("x".into()))),
+            of(Some(Err(("TriggerError", "x".into())))),
             with(["Ready=False TriggerError", "Active=False ScalerNotActive"])
         );
         assert_eq!(of(None), with(["Ready=False ScaledObjectCheckFailed", "Active=False ScalerNotActive"]));
