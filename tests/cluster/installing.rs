@@ -73,11 +73,21 @@ fn one_command_installs_a_second_run_writes_nothing_and_uninstalling_leaves_noth
         "something was removed all the same"
     );
 
+    // A controller ran in another namespace before the installation was moved.
+    let labels = json!({"app.kubernetes.io/part-of": "llminferenceservice"});
+    let former = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "llmisvc-webhook-ca", "labels": labels},
+    });
+    server.api.post("/api/v1/namespaces/default/secrets", &former).ok();
+
     let gone = ask(&server, "uninstall", ports, &["--services=delete", "--crds"]);
     assert!(gone.status.success(), "{gone:#?}");
     assert_eq!(installed(&server), BTreeMap::new(), "{gone:#?}");
     assert_eq!(server.api.get(services).status, 404, "the definitions are still there");
-    assert_eq!(server.api.get("/api/v1/namespaces/kserve/secrets/llmisvc-webhook-ca").status, 404);
+    for namespace in ["kserve", "default"] {
+        let secret = format!("/api/v1/namespaces/{namespace}/secrets/llmisvc-webhook-ca");
+        assert_eq!(server.api.get(&secret).status, 404, "{namespace}");
+    }
     assert_eq!(server.api.get("/api/v1/namespaces/kserve").status, 200, "namespaces stay");
 
     // Definitions of somebody else stay, and so do their objects.

@@ -285,6 +285,9 @@ impl Writer<'_> {
         mut desired: K,
     ) -> Result<K, ApplyRefusal> {
         let Key { namespace, name } = &reference.key;
+        // The cache lacks these objects, so nothing could follow what becomes of them.
+        let listed = self.seen.check_listed(&[namespace.as_deref()], &[<K as WatchedKind>::KIND]);
+        listed.map_err(|message| ApplyRefusal { message, transient: false })?;
         let within = (!namespace.is_empty()).then_some(namespace.as_deref());
         let api = K::api(&self.context.client, within);
         let cache = K::cache(&self.context.caches);

@@ -67,6 +67,7 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
         context,
         startup: Some(startup),
         cancel: cancel.clone(),
+        sees_crds: true,
         watches: HashMap::new(),
         tasks: JoinSet::new(),
     };
@@ -130,6 +131,7 @@ async fn follow_crds(follower: &mut Follower) {
                 if follower.startup.is_some() && watch_has_code(&error, 403) {
                     // Without the right to list CRDs, the controller watches every kind, and the response shows whether the
                     // kind is served.
+                    follower.sees_crds = false;
                     for &optional in &kinds {
                         follower.set_served(optional, true);
                     }
@@ -200,6 +202,8 @@ struct Follower {
     /// Set until the first list of CRDs. Kinds that appear later do not delay the start.
     startup: Option<Startup>,
     cancel: CancellationToken,
+    /// Whether only kinds are watched that the cluster serves.
+    sees_crds: bool,
     watches: HashMap<Kind, CancellationToken>,
     tasks: JoinSet<()>,
 }
@@ -278,9 +282,13 @@ impl Follower {
         for scope in scopes::<K>(&self.context.args) {
             let (context, cancel) = (self.context.clone(), cancel.clone());
             let pending = parking_lot::Mutex::new(self.startup.as_ref().map(Startup::expect));
+            let sees_crds = self.sees_crds;
             let first = {
-                let context = context.clone();
+                let (context, scope) = (context.clone(), scope.clone());
                 move |how| {
+                    // API servers also deny access to kinds that they do not serve. CRDs and discovery tell the difference.
+                    let may_list = how != FirstList::Forbidden || !sees_crds;
+                    context.note_right(<K as WatchedKind>::KIND, scope.clone(), may_list);
                     if how == FirstList::Complete {
                         optional.set_capability(&context, true);
                     }

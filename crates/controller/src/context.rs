@@ -7,8 +7,8 @@ use longboat_api::names;
 use longboat_compose::{
     ComposeError, Composer, Effective, Layer, Platform, PresetNames, platform::PlatformError, texts_of,
 };
-use longboat_key::{Key, Name};
-use longboat_plan::{Capabilities, Kind, ObjectKey};
+use longboat_key::{Key, Name, Namespace};
+use longboat_plan::{Capabilities, Kind, ObjectKey, Unlisted};
 use longboat_store::Index;
 use parking_lot::RwLock;
 
@@ -55,6 +55,7 @@ pub(crate) struct Context {
     pub(crate) secret_contents: SecretContents,
     pub(crate) preset_names: PresetNames,
     capabilities: RwLock<Capabilities>,
+    unlisted: RwLock<Arc<Unlisted>>,
     platform: RwLock<PlatformState>,
     /// The configs and runtimes, parsed and ready to merge.
     layers: RwLock<HashMap<ObjectKey, Arc<Layer>>>,
@@ -100,6 +101,7 @@ impl Context {
                 cluster_scope: args.namespaces.is_empty(),
                 ..Capabilities::default()
             }),
+            unlisted: RwLock::default(),
             platform: RwLock::new(Err(PlatformError::Missing { name: names::PLATFORM_CONFIG_MAP })),
             composed: parking_lot::Mutex::default(),
             errors: parking_lot::Mutex::default(),
@@ -140,6 +142,21 @@ impl Context {
         let changed = *capabilities != before;
         // Every reconcile takes this lock, and enqueuing thousands of services takes a while.
         drop(capabilities);
+        if changed {
+            self.enqueue_all();
+        }
+    }
+
+    pub(crate) fn unlisted(&self) -> Arc<Unlisted> {
+        self.unlisted.read().clone()
+    }
+
+    /// Records whether the controller may list a kind in a namespace, or in all.
+    pub(crate) fn note_right(&self, kind: Kind, namespace: Option<Namespace>, may_list: bool) {
+        let mut unlisted = self.unlisted.write();
+        let (entry, all) = ((kind, namespace), Arc::make_mut(&mut unlisted));
+        let changed = if may_list { all.remove(&entry) } else { all.insert(entry) };
+        drop(unlisted);
         if changed {
             self.enqueue_all();
         }

@@ -48,6 +48,7 @@ pub(crate) fn several<'a>(
 fn of_all_namespaces(context: &Context, platform: Arc<Platform>, now: Timestamp) -> Snapshot {
     let mut snapshot = Snapshot::empty(now, platform, context.args.system_namespace.clone());
     snapshot.capabilities = context.capabilities();
+    snapshot.unlisted = context.unlisted();
     snapshot.cluster_domain.clone_from(&context.args.cluster_domain);
     let caches = &context.caches;
     snapshot.gateways = caches.gateways.share_all().into();

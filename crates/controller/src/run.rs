@@ -182,16 +182,25 @@ fn start<K: WatchedKind>(
     tasks: &mut JoinSet<()>,
 ) {
     for namespace in scopes::<K>(&context.args) {
-        let watch = watch::watch::<K>(context.clone(), namespace, stop.clone(), known_once(startup));
+        let first = known_once::<K>(context, namespace.clone(), startup);
+        let watch = watch::watch::<K>(context.clone(), namespace, stop.clone(), first);
         // Boxed, so that there is one kind of task and not one for each kind of object.
         tasks.spawn(watch.boxed());
     }
 }
 
 /// Returns a callback for the first list of a watch, which may have succeeded or failed.
-fn known_once(startup: &Startup) -> impl Fn(FirstList) + Send + use<> {
+fn known_once<K: WatchedKind>(
+    context: &Arc<Context>,
+    namespace: Option<longboat_key::Namespace>,
+    startup: &Startup,
+) -> impl Fn(FirstList) + Send + use<K> {
     let expected = parking_lot::Mutex::new(Some(startup.expect()));
-    move |_| drop(expected.lock().take())
+    let context = context.clone();
+    move |how| {
+        context.note_right(<K as WatchedKind>::KIND, namespace.clone(), how != FirstList::Forbidden);
+        drop(expected.lock().take());
+    }
 }
 
 /// Reconciles services and configs until cancelled, and then finishes the running reconciles. If this future is dropped, they

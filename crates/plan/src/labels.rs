@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use longboat_api::labels::{
-    COMPONENT, KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD, NAME, PART_OF, PART_OF_VALUE, value,
+    COMPONENT, KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD, NAME, PART_OF, PART_OF_VALUE,
 };
 use longboat_key::Name;
 
@@ -14,12 +13,6 @@ pub(crate) type Map = BTreeMap<String, String>;
 /// The labels of every child of a service with this component.
 pub(crate) fn of(component: &str, service: Name<&str>) -> Map {
     map([(COMPONENT, component), (NAME, &service), (PART_OF, PART_OF_VALUE)])
-}
-
-/// Whether our labels of an object name another service.
-pub(crate) fn name_another(metadata: &ObjectMeta, service: Name<&str>) -> bool {
-    value(metadata, PART_OF) == Some(PART_OF_VALUE)
-        && value(metadata, NAME).is_some_and(|name| name != service.as_str())
 }
 
 /// The labels of the pods that serve, in every topology.

@@ -65,7 +65,7 @@ pub use scheduler::{
     ConfigOrigin, PickerConfig, PickerRefusal, PickerWarnings, RefusedBy, TransformError, VersionError,
     refusal_of_spec, refusal_of_text,
 };
-pub use snapshot::{Capabilities, Snapshot};
+pub use snapshot::{Capabilities, Snapshot, Unlisted};
 pub use status::{Download, PodAdapters, Progress, deletion_status, status};
 pub use wave::Wave;
 pub use workload::{StorageError, has_credentials, missing_prometheus, secret_command};

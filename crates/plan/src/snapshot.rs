@@ -32,6 +32,8 @@ macro_rules! snapshot {
             pub now: Timestamp,
             /// Which optional APIs the cluster serves, and its version.
             pub capabilities: Capabilities,
+            /// The kinds that the controller may not list, in one namespace or in all. Their objects are missing here.
+            pub unlisted: Arc<Unlisted>,
             /// The parsed `inferenceservice-config`.
             pub platform: Arc<Platform>,
             /// The namespace in which the platform is installed: presets, `inferenceservice-config`, the default Gateway.
@@ -51,6 +53,7 @@ macro_rules! snapshot {
                 Self {
                     now,
                     capabilities: Capabilities::ALL,
+                    unlisted: Arc::default(),
                     platform,
                     system_namespace,
                     cluster_domain: "cluster.local".into(),
@@ -80,6 +83,9 @@ macro_rules! snapshot {
 }
 
 crate::kinds!(all snapshot);
+
+/// Kinds that the controller may not list, with the namespace, or with `None` for the whole cluster.
+pub type Unlisted = BTreeSet<(Kind, Option<Namespace>)>;
 
 /// Which optional APIs the cluster serves, and whether the controller may use cluster-scoped objects. A missing API disables
 /// only the feature that needs it. By default, it serves none of them.
@@ -119,6 +125,24 @@ impl Capabilities {
 }
 
 impl Snapshot {
+    /// Whether the controller may list these kinds in these namespaces.
+    ///
+    /// # Errors
+    /// Which kind it may not list. Its objects only look as if they did not exist.
+    pub fn check_listed(&self, namespaces: &[Namespace<&str>], kinds: &[Kind]) -> Result<(), String> {
+        let concerns = |scope: &Namespace| namespaces.contains(&scope.as_deref());
+        let found = self
+            .unlisted
+            .iter()
+            .find(|(kind, scope)| kinds.contains(kind) && scope.as_ref().is_none_or(concerns));
+        let Some((kind, scope)) = found else { return Ok(()) };
+        let place = scope.as_ref().map_or_else(String::new, |scope| format!(" in namespace {scope}"));
+        Err(format!(
+            "the controller has no right to list {kind} objects{place}, so it does not know which exist: give its account the \
+             verbs get, list and watch for them (`longboat install` does)"
+        ))
+    }
+
     /// The services of a namespace that join a group, by name.
     pub(crate) fn members<'a>(
         &'a self,

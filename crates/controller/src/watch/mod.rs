@@ -72,8 +72,10 @@ struct Sink {
 pub(crate) enum FirstList {
     /// The cache is filled.
     Complete,
-    /// The API server does not serve the kind, or denies access. The watch is retried.
-    Unavailable,
+    /// The API server does not serve the kind. The watch is retried.
+    Unserved,
+    /// The API server denies access. The watch is retried.
+    Forbidden,
 }
 
 /// Watches a kind until cancelled. Calls `first` with the result of the first list, and again when a kind that was
@@ -141,9 +143,11 @@ async fn follow(
                     tracing::debug!(kind = (sink.kind)(), error = %text_of_watch(&error), "The watch is interrupted.");
                 }
                 // 404 if the CRD is there, but the API server does not serve the kind yet.
-                if state.is_none() && [403, 404].iter().any(|code| watch_has_code(&error, *code)) {
-                    state = Some(FirstList::Unavailable);
-                    first(FirstList::Unavailable);
+                let is_unserved = watch_has_code(&error, 404);
+                if state.is_none() && (is_forbidden || is_unserved) {
+                    let found = if is_forbidden { FirstList::Forbidden } else { FirstList::Unserved };
+                    state = Some(found);
+                    first(found);
                 }
             }
         }

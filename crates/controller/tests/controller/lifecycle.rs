@@ -1,7 +1,10 @@
 //! The lifecycle of a service from creation to deletion.
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret, Service, ServiceAccount};
+use k8s_openapi::api::{
+    core::v1::{ConfigMap, Event, Secret, Service, ServiceAccount},
+    rbac::v1::ClusterRoleBinding,
+};
 use kube::{
     Api,
     api::{DeleteParams, ListParams, Patch, PatchParams, WatchEvent, WatchParams},
@@ -140,7 +143,7 @@ async fn a_deleted_service_leaves_nothing_behind() {
             let deployments = world.names::<k8s_openapi::api::apps::v1::Deployment>("ns").await;
             let services = world.names::<Service>("ns").await;
             let secrets = world.names::<Secret>("ns").await;
-            let bindings: Api<k8s_openapi::api::rbac::v1::ClusterRoleBinding> = Api::all(world.client());
+            let bindings: Api<ClusterRoleBinding> = Api::all(world.client());
             let ours = ListParams::default().labels("app.kubernetes.io/part-of=llminferenceservice");
             let bindings = bindings.list(&ours).await.unwrap().items;
             deployments.is_empty() && services.is_empty() && secrets.is_empty() && bindings.is_empty()
@@ -211,6 +214,33 @@ async fn an_object_of_somebody_else_is_left_alone_and_named() {
     let api: Api<Service> = Api::namespaced(world.client(), "ns");
     let port = api.get("llm-kserve-workload-svc").await.unwrap().spec.unwrap().ports.unwrap()[0].port;
     assert_eq!(port, 1);
+}
+
+#[tokio::test]
+async fn the_cluster_role_binding_of_somebody_else_is_left_alone_and_the_service_gets_another() {
+    let world = world().await;
+    let theirs = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "ns-llm-epp-auth-rb"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+    });
+    let before = world.apply(theirs).await.metadata.resource_version;
+    let running = Running::start(&world);
+    world.apply(service("llm", full())).await;
+    let api: Api<ClusterRoleBinding> = Api::all(world.client());
+    let own = async || {
+        let found = api.list(&ListParams::default().labels("app.kubernetes.io/name=llm")).await.unwrap();
+        found.items.into_iter().filter_map(|binding| binding.metadata.name).collect::<Vec<_>>()
+    };
+    let bound = world.eventually("a binding", async || Some(own().await).filter(|own| own.len() == 1)).await;
+    assert!(bound[0].starts_with("ns-llm-epp-auth-rb:"), "{bound:?}");
+    // A controller that starts again does not see the object of somebody else.
+    running.stop().await;
+    let _running = Running::start(&world);
+    world.settle(QUIET).await;
+    services(world.client()).delete("llm", &DeleteParams::default()).await.unwrap();
+    world.eventually("the binding is gone", async || own().await.is_empty()).await;
+    assert_eq!(api.get("ns-llm-epp-auth-rb").await.unwrap().metadata.resource_version, before);
 }
 
 #[tokio::test]

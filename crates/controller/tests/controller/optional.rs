@@ -1,4 +1,4 @@
-//! Optional APIs that appear and disappear.
+//! Optional APIs that appear and disappear, and objects that the controller may not list.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, api::DeleteParams};
@@ -6,10 +6,10 @@ use longboat_api::conditions::Condition;
 use longboat_api::foreign::{
     httproute::HTTPRoute, leaderworkerset::LeaderWorkerSet, scaledobject::ScaledObject,
 };
-use longboat_testkit::TestCluster;
+use longboat_testkit::{Faults, TestCluster};
 use serde_json::json;
 
-use crate::setup::{Running, admission, condition, deployments, full, install_presets, service};
+use crate::setup::{Running, admission, condition, deployments, full, install_presets, service, world};
 
 async fn without_optional_apis() -> TestCluster {
     let world = TestCluster::bare(admission()).await;
@@ -96,4 +96,23 @@ async fn without_keda_only_scaling_degrades_until_it_is_there() {
         .eventually("what scales", async || world.names::<ScaledObject>("ns").await == ["llm-kserve-keda"])
         .await;
     condition(&world, "llm", "ScalingReady", |c| c.is_false() && c.reason == "ScaledObjectProgressing").await;
+}
+
+#[tokio::test]
+async fn objects_that_may_not_be_listed_are_not_called_missing() {
+    let world = world().await;
+    for (path, kind, type_) in [
+        ("/apis/gateway.networking.k8s.io/v1/httproutes", "HTTPRoute", "HTTPRoutesReady"),
+        ("/apis/apps/v1/deployments", "Deployment", "MainWorkloadReady"),
+    ] {
+        let faults = Faults::default();
+        faults.forbid(Some(path));
+        let running = Running::with(&world, faults.clone());
+        world.apply(service("llm", full())).await;
+        let says = format!("no right to list {kind} objects");
+        condition(&world, "llm", type_, |found| found.is_false() && found.message.contains(&says)).await;
+        faults.forbid(None);
+        condition(&world, "llm", type_, |found| !found.message.contains(&says)).await;
+        running.stop().await;
+    }
 }

@@ -3,7 +3,8 @@
 use longboat_api::{
     annotations,
     conditions::{Condition, types},
-    names::CONTROLLER,
+    labels,
+    names::{CONTROLLER, SERVICE_FINALIZER},
     reasons::condition as reason,
     shared_picker::OWN,
     v1alpha2::LLMInferenceService,
@@ -132,6 +133,33 @@ fn step(condition: &Condition) -> String {
     format!("{}={status} {}", condition.type_, condition.reason).trim_end().to_owned()
 }
 
+/// Returns what to do about these finalizers, each kind once.
+fn deletion_fix(finalizers: &[String], service: &LLMInferenceService) -> String {
+    let of_children = ["foregroundDeletion", "orphan"];
+    let own = |name: &&String| name.as_str() == SERVICE_FINALIZER;
+    let garbage = |name: &&String| of_children.contains(&name.as_str());
+    let mut fixes = Vec::new();
+    if finalizers.iter().any(|name| own(&name)) {
+        let own = "check that the controller runs, which removes its own finalizer after it has cleaned up";
+        fixes.push(own.to_owned());
+    }
+    if let Some(name) = finalizers.iter().find(garbage) {
+        fixes.push(format!(
+            "wait for the garbage collector of Kubernetes, which removes {name} when it is done with the children: run `kubectl get \
+             deployments,services,pods -n {} -l {}={},{}={}`, and look for finalizers of those that stay",
+            Namespace::of(&service.metadata),
+            labels::PART_OF,
+            labels::PART_OF_VALUE,
+            labels::NAME,
+            Name::of(&service.metadata),
+        ));
+    }
+    if let Some(name) = finalizers.iter().find(|name| !own(name) && !garbage(name)) {
+        fixes.push(format!("find out who set {name}, and check that its controller runs, which removes it"));
+    }
+    fixes.join("; ")
+}
+
 /// Returns a cause if the controller has not reconciled the current generation of a service.
 fn not_reconciled(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     let namespace = Namespace::of(&service.metadata);
@@ -149,13 +177,11 @@ fn not_reconciled(facts: &Facts, service: &LLMInferenceService) -> Option<Cause>
             Cause::new("WaitsForMember", condition.message.clone(), fix)
         } else {
             let finalizers = service.metadata.finalizers.iter().flatten().cloned().collect::<Vec<_>>();
-            let fix = "check that the controller runs, which removes its own finalizer after it has cleaned up; others have \
-                       controllers of their own";
             let text = format!(
                 "the service is being deleted, and a finalizer blocks the deletion: {}",
                 finalizers.join(", ")
             );
-            Cause::new("DeletionPending", text, fix)
+            Cause::new("DeletionPending", text, deletion_fix(&finalizers, service))
         });
     }
     let seen = service.status.as_ref().map_or(0, |status| status.observed_generation);

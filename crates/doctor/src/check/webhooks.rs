@@ -23,9 +23,18 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     );
     if let Some(refused) = &facts.admission {
         let object = "Webhooks of LLMInferenceService".to_owned();
-        let fix = "run `kubectl get endpointslices -n NAMESPACE -l \
-             kubernetes.io/service-name=llmisvc-webhook-server-service`, and read the log of the controller"
-            .replace("NAMESPACE", &facts.snapshot.system_namespace);
+        let clients = clients(facts);
+        let mut services = clients.iter().filter_map(|(_, client)| client.service.as_ref());
+        let called =
+            services.find(|found| refused.contains(&format!("//{}.{}.svc", found.name, found.namespace)));
+        let (namespace, name) = called
+            .map_or((&*facts.snapshot.system_namespace, "llmisvc-webhook-server-service"), |found| {
+                (found.namespace.as_str(), found.name.as_str())
+            });
+        let fix = format!(
+            "run `kubectl get endpointslices -n {namespace} -l kubernetes.io/service-name={name}`, and read the log of the \
+             controller"
+        );
         let cause = format!("no service can be created: {refused}");
         findings.push(Cause::new("WebhookFails", cause, fix).broken(object));
     }

@@ -152,6 +152,14 @@ fn webhooks_that_fail_or_are_missing_or_untrusted_are_told() {
         "endpointslices -n kserve",
     );
 
+    let found = with(|facts| {
+        facts.admission = Some("Post \"https://hooks.old.svc:443/mutate\": no endpoints".into());
+        let client = &mut facts.mutating[0].webhooks.as_mut().unwrap()[0].client_config;
+        client.service = Some(object(json!({"name": "hooks", "namespace": "old"})));
+    });
+    let fix = "endpointslices -n old -l kubernetes.io/service-name=hooks";
+    only(&found, "WebhookFails", "Webhooks of LLMInferenceService", "no endpoints", fix);
+
     let found = with(|facts| facts.conversion = Some("conversion webhook failed".into()));
     only(
         &found,

@@ -37,14 +37,20 @@ fn what_nobody_looks_at_is_told() {
         "does not watch namespace ns, only a, b",
         "--set 'watchNamespaces=[a,b,ns]'`, with the other values",
     );
-    let found = with(|facts| {
-        let mut going = service(&READY);
-        going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        going["metadata"]["finalizers"] = json!(["example.com/hold"]);
-        facts.services = vec![arc(going)];
-    });
-    let cause = "a finalizer blocks the deletion: example.com/hold";
-    only(&found, "DeletionPending", LLM, cause, "controller runs");
+    for (finalizer, fix) in [
+        ("serving.kserve.io/llmisvc-finalizer", "check that the controller runs"),
+        ("example.com/hold", "find out who set example.com/hold"),
+        ("foregroundDeletion", "run `kubectl get deployments,services,pods -n ns -l"),
+    ] {
+        let found = with(|facts| {
+            let mut going = service(&READY);
+            going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            going["metadata"]["finalizers"] = json!([finalizer]);
+            facts.services = vec![arc(going)];
+        });
+        let cause = format!("a finalizer blocks the deletion: {finalizer}");
+        only(&found, "DeletionPending", LLM, &cause, fix);
+    }
     let found = with(|facts| {
         let waits = [("GroupReady", "False", "FinalizationPending", "waiting for member b")];
         let mut going = service(&waits);

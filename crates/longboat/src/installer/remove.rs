@@ -1,6 +1,6 @@
 //! Removes an installation.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{anyhow, bail};
 use kube::{
@@ -8,7 +8,10 @@ use kube::{
     api::{DeleteParams, ListParams},
     core::{DynamicObject, PartialObjectMeta},
 };
-use longboat_api::names::{CONTROLLER_LEASE, WEBHOOK_CA};
+use longboat_api::{
+    labels::PART_OF_SELECTOR,
+    names::{CONTROLLER_LEASE, WEBHOOK_CA},
+};
 use longboat_install::{
     kinds::{self, Kind},
     names::{CONTROLLER, LABEL, LABEL_VALUE},
@@ -255,8 +258,15 @@ impl Remover {
     /// Removes what the controllers created for themselves: their CA, and the Lease of their leader election. Returns the
     /// number of removed objects.
     async fn traces(&self, deployments: &[PartialObject]) -> anyhow::Result<usize> {
+        // The CA also shows where a controller ran before the installation was moved.
+        let [(secrets, ca), _] = &TRACES;
+        let params = ListParams::default().labels(PART_OF_SELECTOR).fields(&format!("metadata.name={ca}"));
+        let found = object::api(&self.client, secrets, None).list_metadata(&params).await;
+        let found = found.map_err(|error| object::refused("list", secrets.plural, &error))?;
+        let namespaces: BTreeSet<String> =
+            deployments.iter().chain(&found.items).filter_map(ResourceExt::namespace).collect();
         let mut count = 0;
-        for namespace in deployments.iter().filter_map(ResourceExt::namespace) {
+        for namespace in namespaces {
             for (kind, name) in &TRACES {
                 let found = object::api(&self.client, kind, Some(&namespace)).get_metadata_opt(name).await;
                 let found = found.map_err(|error| {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use longboat_api::{
     conditions::{Condition, ConditionStatus, types},
+    names::SERVICE_FINALIZER,
     shared_picker::{PICKER, SHARED},
     v1alpha2::LLMInferenceService,
 };
@@ -80,6 +81,10 @@ fn head<'a>(
     };
     let created = service.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let (text, mark, since) = match ready {
+        _ if service.metadata.deletion_timestamp.is_some() => {
+            let deleted = service.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+            (deletion(service), Mark::Waiting, deleted)
+        }
         Some(_) if is_ready(service) => (with_address("Ready"), Mark::Good, None),
         Some(_) if environment == Environment::Laptop && serves(service) => (
             with_address("serves requests; parts that cannot run on this machine are marked below"),
@@ -102,6 +107,23 @@ fn head<'a>(
         _ => ("waiting for the controller".into(), Mark::Waiting, created),
     };
     Line { subject: subject.to_owned(), text, mark, depth: 0, time: since.map(Time::Since) }
+}
+
+/// Returns what the deletion of a service waits for.
+fn deletion(service: &LLMInferenceService) -> String {
+    let finalizers = service.metadata.finalizers.iter().flatten();
+    let waits: Vec<String> = finalizers
+        .map(|finalizer| match finalizer.as_str() {
+            SERVICE_FINALIZER => "the controller".to_owned(),
+            "foregroundDeletion" => "the deletion of its children".to_owned(),
+            "orphan" => "the release of its children".to_owned(),
+            other => format!("finalizer {other}"),
+        })
+        .collect();
+    match waits.as_slice() {
+        [] => "being deleted".to_owned(),
+        _ => format!("being deleted; waits for {}", waits.join(" and ")),
+    }
 }
 
 /// Returns why the pods of these workloads do not start, in the words of the doctor.
@@ -233,6 +255,29 @@ mod tests {
                 (2, "container main ended with exit code 1 (3 restarts): no such file", Mark::Bad),
                 (0, "not created yet", Mark::Waiting),
             ]
+        );
+    }
+
+    #[test]
+    fn a_service_that_is_deleted_says_what_it_waits_for() {
+        let said = |finalizers: &[&str]| {
+            let mut going =
+                LLMInferenceService::clone(&service(&json!([{"type": "Ready", "status": "True"}])));
+            going.metadata.generation = Some(3);
+            going.metadata.deletion_timestamp =
+                Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+            going.metadata.finalizers = Some(finalizers.iter().map(|&name| name.to_owned()).collect());
+            let seen = TreeObjects { services: vec![Arc::new(going)], ..TreeObjects::default() };
+            heads(&seen, &[Key::new(Namespace("default"), Name("qwen"))], Environment::Cluster)[0]
+                .text
+                .clone()
+        };
+        let other = "example.com/hold";
+        assert_eq!(said(&[other]), "being deleted; waits for finalizer example.com/hold");
+        assert_eq!(said(&["foregroundDeletion"]), "being deleted; waits for the deletion of its children");
+        assert_eq!(
+            said(&[SERVICE_FINALIZER, other]),
+            "being deleted; waits for the controller and finalizer example.com/hold"
         );
     }
 

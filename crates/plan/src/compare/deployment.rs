@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 
-use super::{Compare, carry_over_metadata, pods_differ, stored};
+use super::{Compare, carry_over_metadata, keep_pod_metadata, pods_differ, stored};
 
 impl Compare for Deployment {
     const SPEC: &'static str = "apps.v1.DeploymentSpec";
@@ -17,12 +17,17 @@ impl Compare for Deployment {
 
     fn carry_over(&mut self, live: &Self) {
         carry_over_metadata(&mut self.metadata, &live.metadata);
+        let [stored_desired, stored_live] = [&*self, live].map(|object| stored(Self::SPEC, &object.spec));
+        let rolls = pods_differ(&stored_desired["template"], &stored_live["template"]);
         let (Some(desired), Some(present)) = (&mut self.spec, &live.spec) else { return };
         desired.paused = desired.paused.or(present.paused);
         desired.min_ready_seconds = desired.min_ready_seconds.or(present.min_ready_seconds);
         desired.revision_history_limit = desired.revision_history_limit.or(present.revision_history_limit);
         desired.progress_deadline_seconds =
             desired.progress_deadline_seconds.or(present.progress_deadline_seconds);
+        if !rolls {
+            keep_pod_metadata(&mut desired.template, &present.template);
+        }
     }
 
     /// Only the selector is immutable. The new Deployment adopts the pods of the old one, because its selector matches them.

@@ -3,7 +3,7 @@
 use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
 use serde_json::{Value, json};
 
-use super::{Compare, carry_over_metadata, pods_differ, stored};
+use super::{Compare, carry_over_metadata, keep_pod_metadata, pods_differ, stored};
 
 impl Compare for LeaderWorkerSet {
     const SPEC: &'static str = "leaderworkerset.v1.LeaderWorkerSetSpec";
@@ -12,10 +12,7 @@ impl Compare for LeaderWorkerSet {
     fn content_differs(&self, live: &Self) -> bool {
         let (desired, present) = (stored(Self::SPEC, &self.spec), stored(Self::SPEC, &live.spec));
         let (group, live_group) = (&desired["leaderWorkerTemplate"], &present["leaderWorkerTemplate"]);
-        group["leaderTemplate"].is_null() != live_group["leaderTemplate"].is_null()
-            || ["leaderTemplate", "workerTemplate"]
-                .iter()
-                .any(|template| pods_differ(&group[template], &live_group[template]))
+        templates_differ(group, live_group)
             || ["size", "restartPolicy", "subGroupPolicy"]
                 .iter()
                 .any(|field| group[field] != live_group[field])
@@ -28,6 +25,15 @@ impl Compare for LeaderWorkerSet {
         carry_over_metadata(&mut self.metadata, &live.metadata);
         if self.spec.network_config.is_none() {
             self.spec.network_config.clone_from(&live.spec.network_config);
+        }
+        let [desired, present] = [&*self, live].map(|object| stored(Self::SPEC, &object.spec));
+        if templates_differ(&desired["leaderWorkerTemplate"], &present["leaderWorkerTemplate"]) {
+            return;
+        }
+        let (group, live) = (&mut self.spec.leader_worker_template, &live.spec.leader_worker_template);
+        keep_pod_metadata(&mut group.worker_template, &live.worker_template);
+        if let (Some(leader), Some(live)) = (&mut group.leader_template, &live.leader_template) {
+            keep_pod_metadata(leader, live);
         }
     }
 
@@ -46,6 +52,13 @@ impl Compare for LeaderWorkerSet {
         let pods = template.leader_template.iter().chain([&template.worker_template]);
         pods.filter_map(|pod| pod.spec.as_ref()?.service_account_name.as_deref()).collect()
     }
+}
+
+/// Whether the pod templates of two stored groups differ. A change of one rolls the pods of both.
+fn templates_differ(group: &Value, live: &Value) -> bool {
+    let templates = ["leaderTemplate", "workerTemplate"];
+    group["leaderTemplate"].is_null() != live["leaderTemplate"].is_null()
+        || templates.iter().any(|template| pods_differ(&group[template], &live[template]))
 }
 
 /// How groups are rolled out. The webhook of LeaderWorkerSets fills in the defaults.

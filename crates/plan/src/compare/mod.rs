@@ -21,7 +21,7 @@ mod whole_spec;
 #[cfg(test)]
 mod tests;
 
-use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{Metadata, api::core::v1::PodTemplateSpec, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use longboat_api::annotations::ASKED_FOR;
 use longboat_quantity::Quantity;
 use longboat_strategy::defaults::{fill_in, is_zero};
@@ -124,7 +124,7 @@ fn metadata_differs(desired: &ObjectMeta, live: &ObjectMeta) -> bool {
             .any(|owner| !live.owner_references.iter().flatten().any(|o| o == owner))
 }
 
-/// Whether two stored pod templates differ. The metadata of the live one may have additional labels and annotations.
+/// Whether two stored pod templates differ, so that pods roll. The metadata of the live one may have additional labels and annotations.
 fn pods_differ(desired: &Value, live: &Value) -> bool {
     let lacks = |key: &str| {
         let mut entries = desired["metadata"][key].as_object().into_iter().flatten();
@@ -143,12 +143,22 @@ pub(crate) fn was_asked_for(live: &ObjectMeta) -> bool {
     live.annotations.as_ref().is_some_and(|all| all.contains_key(ASKED_FOR))
 }
 
-fn carry_over_metadata(desired: &mut ObjectMeta, live: &ObjectMeta) {
-    fn keep(desired: &mut Option<Map>, live: Option<&Map>) {
-        for (key, value) in live.into_iter().flatten().filter(|(key, _)| *key != ASKED_FOR) {
-            desired.get_or_insert_default().entry(key.clone()).or_insert_with(|| value.clone());
-        }
+/// Keeps the labels and annotations that others added to a pod template. A write without them would roll the pods.
+fn keep_pod_metadata(desired: &mut PodTemplateSpec, live: &PodTemplateSpec) {
+    let Some(live) = &live.metadata else { return };
+    let desired = desired.metadata.get_or_insert_default();
+    keep(&mut desired.labels, live.labels.as_ref());
+    keep(&mut desired.annotations, live.annotations.as_ref());
+}
+
+/// Adds the entries that only `live` has.
+fn keep(desired: &mut Option<Map>, live: Option<&Map>) {
+    for (key, value) in live.into_iter().flatten().filter(|(key, _)| *key != ASKED_FOR) {
+        desired.get_or_insert_default().entry(key.clone()).or_insert_with(|| value.clone());
     }
+}
+
+fn carry_over_metadata(desired: &mut ObjectMeta, live: &ObjectMeta) {
     desired.resource_version.clone_from(&live.resource_version);
     desired.finalizers.clone_from(&live.finalizers);
     keep(&mut desired.labels, live.labels.as_ref());

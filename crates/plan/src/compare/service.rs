@@ -12,7 +12,7 @@ impl Compare for Service {
         for port in present.iter_mut().flat_map(|spec| spec.ports.iter_mut().flatten()) {
             port.node_port = None;
         }
-        fields_differ(Self::SPEC, &["ports", "selector", "type"], &self.spec, &present)
+        fields_differ(Self::SPEC, &["ports", "selector", "sessionAffinity", "type"], &self.spec, &present)
     }
 
     /// The server chooses the addresses, and they are immutable.

@@ -1,7 +1,9 @@
 //! When a live child is written, and which live values a write keeps.
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
-use longboat_api::foreign::{httproute::HTTPRoute, scaledobject::ScaledObject};
+use longboat_api::foreign::{
+    httproute::HTTPRoute, leaderworkerset::LeaderWorkerSet, scaledobject::ScaledObject,
+};
 use serde_json::{Value, json};
 
 use super::Compare;
@@ -146,6 +148,47 @@ fn a_write_keeps_what_others_decide() {
     assert!(desired.differs(&live));
     desired.carry_over(&live);
     assert_eq!(desired.spec.unwrap().cluster_ip.as_deref(), Some("10.0.0.1"));
+    let with = |affinity: &str| service(json!({"ports": [{"port": 80}], "sessionAffinity": affinity}));
+    let desired = service(json!({"ports": [{"port": 80}]}));
+    assert!(!desired.differs(&with("None")) && desired.differs(&with("ClientIP")));
+}
+
+#[test]
+fn pods_that_were_restarted_roll_again_only_with_another_change_of_the_pods() {
+    let restarted = json!({"kubectl.kubernetes.io/restartedAt": "now"});
+    let live = stored(deployment(|object| {
+        object["spec"]["template"]["metadata"]["annotations"] = restarted.clone();
+    }));
+    let written = |change: fn(&mut Value)| {
+        let mut desired = deployment(change);
+        desired.carry_over(&live);
+        desired.spec.unwrap().template.metadata.unwrap().annotations
+    };
+    assert_eq!(json!(written(|object| object["spec"]["replicas"] = 5.into())), restarted);
+    let image = |object: &mut Value| {
+        object["spec"]["template"]["spec"]["containers"][0]["image"] = "i:2".into();
+    };
+    assert_eq!(written(image), None);
+
+    let group = |replicas: i32, image: &str, annotations: &Value| -> LeaderWorkerSet {
+        let pods = |image: &str| {
+            let container = json!({"name": "main", "image": image});
+            json!({"metadata": {"annotations": annotations}, "spec": {"containers": [container]}})
+        };
+        let templates = json!({"size": 2, "leaderTemplate": pods("i:1"), "workerTemplate": pods(image)});
+        let spec = json!({"replicas": replicas, "leaderWorkerTemplate": templates});
+        serde_json::from_value(json!({"metadata": {"name": "g"}, "spec": spec})).unwrap()
+    };
+    let live = group(1, "i:1", &restarted);
+    let written = |replicas, image| {
+        let mut desired = group(replicas, image, &Value::Null);
+        desired.carry_over(&live);
+        let templates = desired.spec.leader_worker_template;
+        [templates.leader_template.unwrap(), templates.worker_template]
+            .map(|pods| json!(pods.metadata.and_then(|metadata| metadata.annotations)))
+    };
+    assert_eq!(written(2, "i:1"), [restarted.clone(), restarted.clone()]);
+    assert_eq!(written(1, "i:2"), [Value::Null, Value::Null]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use longboat_api::{
 use longboat_key::{Name, Namespace};
 
 use super::{gateway, route};
-use crate::{context::Context, problem::Problem};
+use crate::{context::Context, key::Kind, problem::Problem};
 
 /// Fails with a sentence about each missing Gateway or route. Checks in this order: the Gateways that the service names, the
 /// routes that it names, the Gateways of the managed route, the Gateways of the named routes.
@@ -18,6 +18,11 @@ pub(crate) fn check(context: &Context) -> Result<(), Problem> {
     let managed = route::managed_spec(context);
 
     let needed = !gateway_refs.is_empty() || !route_refs.is_empty() || managed.is_some();
+    if needed {
+        let kinds = [Kind::Gateway, Kind::HTTPRoute];
+        let namespaces = [context.namespace, context.snapshot.system_namespace.as_deref()];
+        context.snapshot.check_listed(&namespaces, &kinds).map_err(Problem::route)?;
+    }
     if needed && !context.snapshot.capabilities.gateway_api {
         return Err(Problem::route(
             "the cluster does not serve gateway.networking.k8s.io/v1: install the Gateway API, or remove spec.router.route \

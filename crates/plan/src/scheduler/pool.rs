@@ -9,7 +9,7 @@ use longboat_api::{
     v1alpha2::SchedulerSpec,
 };
 
-use crate::{context::Context, draft::Draft, labels, names};
+use crate::{context::Context, draft::Draft, key::Kind, labels, names};
 
 /// Plans the pool in each group that the cluster serves. Fails if the cluster serves neither.
 pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec, draft: &mut Draft) -> Result<(), String> {
@@ -20,6 +20,7 @@ pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec, draft: &mut Dra
         );
     };
     if !capabilities.inference_pool && !capabilities.inference_pool_x {
+        context.snapshot.check_listed(&[context.namespace], &[Kind::InferencePool, Kind::InferencePoolX])?;
         return Err(format!(
             "failed to get v1.InferencePool {}/{}: the cluster serves no InferencePool API: install the Gateway API \
              inference extension, or remove spec.router.scheduler",

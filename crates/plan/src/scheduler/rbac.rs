@@ -4,7 +4,11 @@ use k8s_openapi::{
     api::rbac::v1::{ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use longboat_api::{groups, labels::component, names::TOKEN_REVIEWER};
+use longboat_api::{
+    groups,
+    labels::{are_of, component},
+    names::TOKEN_REVIEWER,
+};
 use longboat_key::{Name, Namespace};
 
 use crate::{context::Context, labels, names};
@@ -59,16 +63,19 @@ pub(super) fn auth_binding(context: &Context, account: &str) -> ClusterRoleBindi
     }
 }
 
-/// The name of the ClusterRoleBinding. Two services would overwrite one binding for ever, so the one that comes second takes
-/// another name.
+/// The name of the ClusterRoleBinding. It has no owner, so labels tell whose it is: if another service or somebody else has the
+/// usual name, this service takes another one. It keeps that as long as the usual name seems free, because the caches have only
+/// objects with our label.
 fn auth_binding_name(context: &Context) -> String {
     let usual = names::scheduler_auth_binding(context.namespace, context.name);
-    match context.snapshot.cluster_role_bindings.get(Namespace(""), Name(&usual)) {
-        Some(live) if labels::name_another(&live.metadata, context.name) => {
-            names::distinct_scheduler_auth_binding(context.namespace, context.name)
-        }
-        _ => usual,
-    }
+    let distinct = names::distinct_scheduler_auth_binding(context.namespace, context.name);
+    let bindings = &context.snapshot.cluster_role_bindings;
+    let is_own = match bindings.get(Namespace(""), Name(&usual)) {
+        Some(live) => are_of(&live.metadata, context.name),
+        // The labels of the binding name the service, so its changes need no recorded lookup.
+        None => (**bindings).get(Namespace(""), Name(&distinct)).is_none(),
+    };
+    if is_own { usual } else { distinct }
 }
 
 fn metadata(context: &Context, name: String) -> ObjectMeta {

@@ -9,6 +9,7 @@ use longboat_api::{
 use super::context::StatusContext;
 use crate::{
     context::Context,
+    key::Kind,
     names,
     router::url::{self, GatewayUrl},
 };
@@ -40,6 +41,22 @@ pub(super) fn report(
     }
     status.addresses = found.iter().map(|entry| address(context, entry)).collect();
     Ok(())
+}
+
+/// Removes the addresses and the routes of a service if there are no routes, because the cluster does not serve them.
+pub(super) fn forget_unserved(reconciled: &StatusContext, status: &mut LLMInferenceServiceStatus) {
+    let context = &reconciled.context;
+    let snapshot = context.snapshot;
+    let may_be_there = snapshot.capabilities.gateway_api
+        || snapshot.check_listed(&[context.namespace], &[Kind::Gateway, Kind::HTTPRoute]).is_err();
+    if may_be_there || context.spec.route().is_none() {
+        return;
+    }
+    status.url = None;
+    status.addresses.clear();
+    for gateway in status.router.iter_mut().flat_map(|router| &mut router.gateways) {
+        gateway.http_routes.clear();
+    }
 }
 
 fn address(context: &Context, entry: &GatewayUrl) -> ServiceAddress {

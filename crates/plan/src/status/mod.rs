@@ -149,6 +149,7 @@ fn report(
     status: &mut LLMInferenceServiceStatus,
     conditions: &mut Conditions,
 ) {
+    addresses::forget_unserved(reconciled, status);
     workload::report(reconciled, conditions);
     scaling::report(reconciled, conditions);
     if let Some(problem) = problem.filter(|problem| problem.phase == Phase::Workload) {

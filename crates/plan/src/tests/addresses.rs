@@ -1,5 +1,7 @@
 //! The addresses of a service, and the objects of its router.
 
+use std::sync::Arc;
+
 use longboat_api::{conditions::types::HTTP_ROUTES_READY, v1alpha2::LLMInferenceServiceStatus};
 use longboat_key::{Name, Namespace};
 use serde_json::{Value, json};
@@ -8,7 +10,7 @@ use super::{
     SYSTEM_NAMESPACE, composing,
     laws::{NAMESPACE, plain, presets_as_layers, settled, world},
 };
-use crate::Progress;
+use crate::{Kind, Progress};
 
 fn status(service: Value) -> LLMInferenceServiceStatus {
     let world = settled(service);
@@ -113,4 +115,33 @@ fn a_referenced_route_that_is_deleted_during_the_writes_is_missing_and_the_addre
     let condition = status.conditions.iter().find(|found| found.type_ == HTTP_ROUTES_READY).unwrap();
     assert!(condition.is_false());
     assert_eq!(condition.reason, "RefsInvalid");
+}
+
+#[test]
+fn routes_that_are_not_served_any_more_have_no_address_and_those_that_cannot_be_seen_keep_theirs() {
+    let without_routes = |is_unlisted: bool| {
+        let mut world = settled(plain());
+        world.snapshot.capabilities.gateway_api = false;
+        world.snapshot.http_routes = crate::ObservedObjects::default();
+        world.snapshot.unlisted =
+            Arc::new(is_unlisted.then_some((Kind::HTTPRoute, None)).into_iter().collect());
+        world.settle();
+        let status = world.services.into_values().next().unwrap().status.unwrap();
+        let condition = status.conditions.iter().find(|found| found.type_ == HTTP_ROUTES_READY).unwrap();
+        assert_eq!(condition.reason, "HTTPRouteReconcileError");
+        let routes: usize = status
+            .router
+            .iter()
+            .flat_map(|router| &router.gateways)
+            .map(|found| found.http_routes.len())
+            .sum();
+        (
+            status.url.is_some(),
+            status.addresses.len(),
+            routes,
+            condition.message.contains("no right to list HTTPRoute"),
+        )
+    };
+    assert_eq!(without_routes(false), (false, 0, 0, false));
+    assert_eq!(without_routes(true), (true, 3, 1, true));
 }

@@ -10,7 +10,7 @@ use k8s_openapi::{
 use longboat_api::annotations::{DRA_CEL_SELECTOR, DRA_DEVICE_CLASS, DRA_DEVICE_COUNT, DRA_DEVICES};
 use sha2::{Digest, Sha256};
 
-use crate::{compare::Compare, context::Context, draft::Draft, labels::Map, names};
+use crate::{compare::Compare, context::Context, draft::Draft, key::Kind, labels::Map, names};
 
 /// Returns the template from which each pod gets a claim, or `None` if the service asks for no devices.
 ///
@@ -20,6 +20,7 @@ pub(super) fn plan(context: &Context) -> Result<Option<ResourceClaimTemplate>, S
     let annotation = |key: &str| context.annotation(key).map(str::trim);
     let Some(class) = annotation(DRA_DEVICE_CLASS) else { return Ok(None) };
     if !context.snapshot.capabilities.resource_claim_template {
+        context.snapshot.check_listed(&[context.namespace], &[Kind::ResourceClaimTemplate])?;
         return Err(format!(
             "the cluster does not serve resource.k8s.io/v1 (ResourceClaimTemplate), which the annotation \
              {DRA_DEVICE_CLASS} needs: upgrade the cluster to Kubernetes 1.34 or later, or remove the \

@@ -20,6 +20,7 @@ use super::{account, devices, half::Half, metadata, pod, revision};
 use crate::{
     context::Context,
     draft::Draft,
+    key::Kind,
     labels::{self, Map},
 };
 
@@ -29,6 +30,7 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
     let name = half.group_name(context.name);
     let account = account(context, half, draft)?;
     if !context.snapshot.capabilities.leader_worker_set {
+        context.snapshot.check_listed(&[context.namespace], &[Kind::LeaderWorkerSet])?;
         return Err(format!(
             "the cluster does not serve leaderworkerset.x-k8s.io/v1 (LeaderWorkerSet), which {}.worker \
              needs: install LWS (https://lws.sigs.k8s.io), or remove {0}.worker; the controller notices \

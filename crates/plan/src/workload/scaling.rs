@@ -23,7 +23,7 @@ use longboat_api::{
 use longboat_compose::{Platform, Warning};
 
 use super::half::Half;
-use crate::{context::Context, draft::Draft, labels, names};
+use crate::{context::Context, draft::Draft, key::Kind, labels, names};
 
 /// A label with the name of a variant's accelerator, on workloads and their autoscalers.
 const ACCELERATOR: &str = "inference.optimization/acceleratorName";
@@ -46,6 +46,9 @@ pub(crate) fn scaling_obstacle(context: &Context, half: &Half) -> Option<Obstacl
     }
     let field = half.field();
     if !context.snapshot.capabilities.scaled_object {
+        if let Err(message) = context.snapshot.check_listed(&[context.namespace], &[Kind::ScaledObject]) {
+            return Some(Obstacle { reason: RECONCILE_SCALING_ERROR, message });
+        }
         let message = format!(
             "the cluster does not serve keda.sh/v1alpha1 (ScaledObject), which {field}.scaling needs: \
              install KEDA (https://keda.sh), or use {field}.scaling.wva.hpa; the controller notices when \
