@@ -400,14 +400,14 @@ mod tests {
         assert_eq!(within(&spec(None, 3), 1), 1);
     }
 
-    fn measured(replicas: i32, words: &str) -> Result<Measurement, (&'static str, String)> {
+    fn measured(replicas: i32, words: &str) -> Measurement {
         let status = MetricStatus::default();
-        Ok(Measurement { replicas, words: words.to_owned(), status })
+        Measurement { replicas, words: words.to_owned(), status }
     }
 
     #[test]
     fn the_reason_of_a_new_size_is_the_metric_unless_the_current_number_is_outside_the_bounds() {
-        let metrics = [measured(2, "a"), measured(9, "b"), measured(9, "c")];
+        let metrics = [measured(2, "a"), measured(9, "b"), measured(9, "c")].map(Ok);
         let reason = |current, wanted| rescale_reason(&spec(Some(2), 4), current, wanted, &metrics);
         assert_eq!(reason(2, 4), "b above target");
         assert_eq!(reason(4, 2), "All metrics below target");
