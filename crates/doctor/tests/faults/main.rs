@@ -4,6 +4,7 @@
 mod installation;
 mod proof;
 mod router;
+mod scaling;
 mod serving;
 mod workloads;
 mod world;
@@ -42,6 +43,7 @@ fn every_fault_of_the_source_is_seeded_here() {
         include_str!("installation.rs"),
         include_str!("proof.rs"),
         include_str!("router.rs"),
+        include_str!("scaling.rs"),
         include_str!("serving.rs"),
         include_str!("workloads.rs"),
     ]
