@@ -372,7 +372,14 @@ mod tests {
     fn follower(client: Client) -> Follower {
         let context = Arc::new(Context::new(client, Args::default(), events::channel().0, Metrics::new()));
         let cancel = CancellationToken::new();
-        Follower { context, startup: None, cancel, watches: HashMap::new(), tasks: JoinSet::new() }
+        Follower {
+            context,
+            startup: None,
+            cancel,
+            sees_crds: true,
+            watches: HashMap::new(),
+            tasks: JoinSet::new(),
+        }
     }
 
     #[tokio::test(start_paused = true)]
