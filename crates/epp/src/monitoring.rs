@@ -64,11 +64,11 @@ impl Monitoring {
         let this = Arc::new(self);
         let guard = listener.local_addr().ok().and_then(Guard::of_back_end).map(Arc::new);
         let accepted = |stream, peer| {
-            let (this, guard) = (Arc::clone(&this), guard.clone());
+            let (this, guard, shutdown) = (Arc::clone(&this), guard.clone(), shutdown.clone());
             async move {
                 let this = &*this;
                 let answer = |request| async move { this.answer(&request).await };
-                let accepted = longboat_tls::accept(this.tls.clone(), stream, peer, HEAD_TIMEOUT);
+                let accepted = longboat_tls::accept(this.tls.clone(), stream, peer, HEAD_TIMEOUT, &shutdown);
                 if let Some(stream) = accepted.await {
                     connection(stream, guard.as_deref(), answer).await;
                 }

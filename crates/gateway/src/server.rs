@@ -89,9 +89,8 @@ impl Server {
             Some(Err(error)) => return tracing::warn!(%error, "TLS is not available."),
             Some(Ok(config)) => config,
         };
-        let handshake = longboat_tls::handshake(config, stream, peer, HEADER_TIMEOUT);
-        // A client that begins no handshake must not hold up the end of a pod, as requests may.
-        if let Some(Some(stream)) = self.shutdown.run_until_cancelled(handshake).await {
+        let handshake = longboat_tls::handshake(config, stream, peer, HEADER_TIMEOUT, &self.shutdown);
+        if let Some(stream) = handshake.await {
             // The tables have host names in lower case.
             let name = stream.get_ref().1.server_name().unwrap_or_default().to_ascii_lowercase();
             self.serve(stream, peer, Some(name.into())).await;

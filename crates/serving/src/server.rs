@@ -86,7 +86,8 @@ pub async fn serve(
         let builder = builder.clone();
         async move {
             let answer = |request| service.call(request).map(|Ok(response)| response);
-            if let Some(stream) = longboat_tls::accept(tls, stream, peer, HANDSHAKE_TIMEOUT).await {
+            let accepted = longboat_tls::accept(tls, stream, peer, HANDSHAKE_TIMEOUT, &shutdown);
+            if let Some(stream) = accepted.await {
                 longboat_accept::serve(stream, &builder, HANDSHAKE_TIMEOUT, &shutdown, answer).await;
             }
         }

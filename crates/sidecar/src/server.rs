@@ -192,9 +192,8 @@ async fn serve(
         let (handler, builder) = (handler.clone(), builder.clone());
         let (tls, shutdown) = (tls.clone(), shutdown.clone());
         async move {
-            // A client that begins no handshake must not hold up the end, as requests may.
-            let accepted = longboat_tls::accept(tls, stream, peer, HEADER_TIMEOUT);
-            let Some(Some(stream)) = shutdown.run_until_cancelled(accepted).await else { return };
+            let accepted = longboat_tls::accept(tls, stream, peer, HEADER_TIMEOUT, &shutdown);
+            let Some(stream) = accepted.await else { return };
             let stream = FramingStream::new(stream);
             let stream = stream.with_head_limit(MAX_HEAD_BYTES).with_head_budget(&handler.heads);
             let answer = |request| {

@@ -50,7 +50,8 @@ impl ApiServer {
             let (tls, ending) = (tls.clone(), shutdown.clone());
             async move {
                 let connection = async {
-                    if let Some(stream) = longboat_tls::accept(tls, stream, peer, HEAD_TIMEOUT).await {
+                    let accepted = longboat_tls::accept(tls, stream, peer, HEAD_TIMEOUT, &ending);
+                    if let Some(stream) = accepted.await {
                         connection(state, hosts, stream, &heads, &ending).await;
                     }
                 };

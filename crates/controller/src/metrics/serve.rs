@@ -81,11 +81,12 @@ impl Monitoring {
         let served =
             Arc::new(MetricsServer { context, access: tls.is_some().then(|| MetricsReaders::new(client)) });
         let connection = |stream, peer| {
-            let (served, tls) = (served.clone(), tls.clone());
+            let (served, tls, end) = (served.clone(), tls.clone(), end.clone());
             async move {
                 let served = &*served;
                 let answer = |request| async move { Ok::<_, Infallible>(served.answer(&request).await) };
-                if let Some(stream) = longboat_tls::accept(tls, stream, peer, HEAD_TIMEOUT).await {
+                let accepted = longboat_tls::accept(tls, stream, peer, HEAD_TIMEOUT, &end);
+                if let Some(stream) = accepted.await {
                     longboat_accept::serve_http1(stream, HEAD_TIMEOUT, service_fn(answer)).await;
                 }
             }

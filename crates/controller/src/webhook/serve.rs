@@ -66,8 +66,9 @@ struct Server {
 impl Server {
     async fn connection(&self, stream: TcpStream, peer: SocketAddr) {
         // An API server that does not trust the CA yet fails here. The readiness check says why.
-        let handshake = longboat_tls::handshake(self.tls.clone(), stream, peer, self.limits.patience);
-        if let Some(Some(stream)) = self.shutdown.run_until_cancelled(handshake).await {
+        let limit = self.limits.patience;
+        let handshake = longboat_tls::handshake(self.tls.clone(), stream, peer, limit, &self.shutdown);
+        if let Some(stream) = handshake.await {
             self.requests(stream).await;
         }
     }

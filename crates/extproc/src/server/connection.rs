@@ -25,8 +25,8 @@ pub(super) async fn connection<P: Processor>(
         return http2::connection(stream, shared, shutdown).await;
     };
     let stream = BufReader::with_capacity(READ_CHUNK_BYTES, stream);
-    let handshake = longboat_tls::handshake(tls, stream, peer, HANDSHAKE_TIMEOUT);
-    if let Some(Some(mut stream)) = shutdown.run_until_cancelled(handshake).await {
+    let handshake = longboat_tls::handshake(tls, stream, peer, HANDSHAKE_TIMEOUT, &shutdown);
+    if let Some(mut stream) = handshake.await {
         stream.get_mut().1.set_buffer_limit(Some(MAX_ENCRYPTED_BYTES));
         http2::connection(stream, shared, shutdown).await;
     }

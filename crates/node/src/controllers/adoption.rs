@@ -9,11 +9,11 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
 use kube::core::{NamespaceResourceScope, Selector, SelectorExt};
 use kube::{Client, Resource, ResourceExt};
+use longboat_key::Key;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::owners::{control_by, controller_of, controls, owner_key};
-use super::queue::Key;
 use super::writes::{api_beside, merge, tolerate};
 use crate::cache::{Cache, CachedKind};
 
@@ -69,7 +69,7 @@ pub(super) fn adopter_key<O: Adopter + CachedKind>(owners: &Cache<O>, object: &i
         return owner_key(object, &O::kind(&()));
     }
     let owner = owners.all().into_iter().find(|owner| selects(owner.as_ref(), object))?;
-    Some(Key { namespace: owner.namespace().unwrap_or_default(), name: owner.name_any() })
+    Some(Key::of_metadata(owner.meta()))
 }
 
 /// Returns the objects that `owner` controls, after it has released those that its selector does not match and adopted those

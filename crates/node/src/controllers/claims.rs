@@ -12,10 +12,11 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
+use longboat_key::{Key, Name, Namespace};
 use serde_json::json;
 
 use super::pods::has_ended;
-use super::queue::{self, Again, Key, Reconcile, triggers};
+use super::queue::{self, Again, Reconcile, triggers};
 use super::setup::Setup;
 use super::writes::{merge, tolerate};
 use crate::cache::Cache;
@@ -47,12 +48,12 @@ pub(super) async fn run(Setup { client, caches, recorder, cancel }: Setup, folde
 }
 
 fn claims_of(pod: &Pod) -> Vec<Key> {
-    let namespace = pod.namespace().unwrap_or_default();
+    let namespace = Namespace::of(&pod.metadata);
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     volumes
         .filter_map(|volume| {
-            let name = volume.persistent_volume_claim.as_ref()?.claim_name.clone();
-            Some(Key { namespace: namespace.clone(), name })
+            let name = &volume.persistent_volume_claim.as_ref()?.claim_name;
+            Some(Key::new(namespace, Name(name)))
         })
         .collect()
 }
@@ -90,7 +91,7 @@ fn volume_name(claim: &PersistentVolumeClaim) -> String {
 impl Claims {
     /// Returns the folder of a claim whose names are those of folders.
     fn folder(&self, key: &Key) -> Option<PathBuf> {
-        let names = [&key.namespace, &key.name];
+        let names: [&str; 2] = [&key.namespace, &key.name];
         names.iter().all(|name| private::is_name(name)).then(|| self.folders.join(names[0]).join(names[1]))
     }
 
@@ -118,8 +119,8 @@ impl Claims {
                     claim_ref: Some(ObjectReference {
                         api_version: Some("v1".to_owned()),
                         kind: Some("PersistentVolumeClaim".to_owned()),
-                        namespace: Some(key.namespace.clone()),
-                        name: Some(key.name.clone()),
+                        namespace: Some(key.namespace.to_string()),
+                        name: Some(key.name.to_string()),
                         uid: claim.uid(),
                         ..ObjectReference::default()
                     }),

@@ -16,13 +16,14 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use longboat_api::shared_picker::{MANAGED_BY, SERVICE_NAME};
+use longboat_key::{Key, Name, Namespace};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::owners::control_by;
 use super::pods::{has_ended, ready_since};
-use super::queue::{self, Again, Key, Reconcile, key_of, triggers};
+use super::queue::{self, Again, Reconcile, triggers};
 use super::selector;
 use super::setup::Caches;
 use super::writes::{merge, tolerate};
@@ -36,9 +37,9 @@ struct Slices {
 
 pub(super) async fn run(client: Client, caches: Caches, cancel: CancellationToken) {
     let slices = triggers(&caches.slices, |slice: &EndpointSlice| {
-        is_ours(slice).then(|| Key {
-            namespace: slice.namespace().unwrap_or_default(),
-            name: slice.labels().get(SERVICE_NAME).cloned().unwrap_or_default(),
+        is_ours(slice).then(|| {
+            let service = slice.labels().get(SERVICE_NAME).map(String::as_str).unwrap_or_default();
+            Key::new(Namespace::of(&slice.metadata), Name(service))
         })
     });
     let all = caches.services.clone();
@@ -46,7 +47,7 @@ pub(super) async fn run(client: Client, caches: Caches, cancel: CancellationToke
         let namespace = pod.metadata.namespace.clone();
         let mut services = all.all();
         services.retain(|service| service.metadata.namespace == namespace && selects(service, pod));
-        services.iter().map(|service| key_of(service.as_ref())).collect::<Vec<_>>()
+        services.iter().map(|service| Key::of(service.as_ref())).collect::<Vec<_>>()
     });
     caches.pods.ready().await;
     caches.slices.ready().await;
@@ -72,8 +73,8 @@ impl Reconcile<Service> for Slices {
         let mut existing = self.caches.slices.all();
         existing.retain(|slice| {
             is_ours(slice)
-                && slice.metadata.namespace.as_ref() == Some(&key.namespace)
-                && slice.labels().get(SERVICE_NAME) == Some(&key.name)
+                && slice.metadata.namespace.as_deref() == Some(&key.namespace)
+                && slice.labels().get(SERVICE_NAME).map(String::as_str) == Some(&key.name)
         });
         let wanted = desired(service, &self.caches.pods.all());
         for slice in &wanted {

@@ -6,11 +6,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PostParams;
 use kube::runtime::watcher;
 use kube::{Api, Client};
+use longboat_key::{Key, Name};
 use longboat_watch::{Selection, text_of_watch};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::queue::{self, Again, Key, Reconcile, Trigger};
+use super::queue::{self, Again, Reconcile, Trigger};
 use super::setup::Caches;
 use super::writes::{merge, tolerate};
 
@@ -37,10 +38,10 @@ fn of_name(client: &Client, all: Selection, name: &str) -> impl Stream<Item = Tr
     let named = all.fields(format!("metadata.name={name}")).metadata_only();
     longboat_watch::events(client, &named).filter_map(|event| async {
         match event {
-            Ok(watcher::Event::Apply(object) | watcher::Event::Delete(object)) => Some(Trigger::One(Key {
-                namespace: String::new(),
-                name: object.metadata.namespace.unwrap_or_default(),
-            })),
+            Ok(watcher::Event::Apply(object) | watcher::Event::Delete(object)) => {
+                let name = object.metadata.namespace.unwrap_or_default();
+                Some(Trigger::One(Key::new(longboat_key::Namespace(""), Name(&name))))
+            }
             Ok(watcher::Event::InitDone) => Some(Trigger::All),
             Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => None,
             Err(error) => {

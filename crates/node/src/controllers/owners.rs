@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
+use longboat_key::{Key, Name, Namespace};
 
-use super::queue::Key;
 use crate::cache::{Cache, CachedKind};
 
 /// Returns the objects of a kind that an object controls.
@@ -30,7 +30,7 @@ pub(super) fn controller_of<K: Resource>(object: &K) -> Option<&OwnerReference> 
 /// Returns the key of the object's controller, if the controller has this kind.
 pub(super) fn owner_key<K: Resource>(object: &K, kind: &str) -> Option<Key> {
     let owner = controller_of(object).filter(|owner| owner.kind == kind)?;
-    Some(Key { namespace: object.meta().namespace.clone().unwrap_or_default(), name: owner.name.clone() })
+    Some(Key::new(Namespace::of(object.meta()), Name(&owner.name)))
 }
 
 /// Returns a reference that makes `owner` the controller of another object.

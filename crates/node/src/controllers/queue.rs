@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt, stream};
-use kube::Resource;
+use longboat_key::Key;
 use longboat_watch::text_of;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -16,24 +16,11 @@ use crate::cache::{Cache, CachedKind, Change};
 const FIRST_RETRY: Duration = Duration::from_millis(5);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// The key of an object to reconcile.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Key {
-    pub(super) namespace: String,
-    pub(super) name: String,
-}
-
 /// The reason for a reconcile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Trigger {
     One(Key),
     All,
-}
-
-/// Returns the key of an object.
-pub(super) fn key_of<K: Resource>(object: &K) -> Key {
-    let meta = object.meta();
-    Key { namespace: meta.namespace.clone().unwrap_or_default(), name: meta.name.clone().unwrap_or_default() }
 }
 
 /// Turns changes of one kind into the keys that a controller must reconcile.
@@ -86,7 +73,7 @@ pub(super) async fn run<K: CachedKind, R: Reconcile<K>>(
     others: impl Stream<Item = Trigger> + Send,
     cancel: CancellationToken,
 ) {
-    let own = triggers(&objects, |object: &K| [key_of(object)]);
+    let own = triggers(&objects, |object: &K| [Key::of_metadata(object.meta())]);
     let mut triggers = std::pin::pin!(stream::select(own, others));
     let mut due: BTreeMap<Key, Instant> = BTreeMap::new();
     let mut retries: HashMap<Key, Duration> = HashMap::new();
@@ -105,7 +92,7 @@ pub(super) async fn run<K: CachedKind, R: Reconcile<K>>(
                 Some(Trigger::All) => {
                     let all = objects.all();
                     // What is known may be gone, and the signal of its deletion may be lost.
-                    let keys = all.iter().map(|object| key_of(object.as_ref())).chain(known.iter().cloned());
+                    let keys = all.iter().map(|object| Key::of_metadata(object.meta())).chain(known.iter().cloned());
                     due.extend(keys.map(|key| (key, Instant::now())));
                 }
                 None => return,
@@ -141,8 +128,8 @@ pub(super) async fn run<K: CachedKind, R: Reconcile<K>>(
                             error = %text_of(&error),
                             wait = %longboat_quantity::duration::text(wait),
                             controller = R::NAME,
-                            namespace = key.namespace,
-                            name = key.name,
+                            namespace = &*key.namespace,
+                            name = &*key.name,
                             "Retrying a reconcile."
                         );
                         retries.insert(key.clone(), wait);
@@ -169,6 +156,7 @@ mod tests {
     use k8s_openapi::api::core::v1::Pod;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
     use kube::runtime::watcher;
+    use longboat_key::{Name, Namespace};
     use parking_lot::Mutex;
     use tokio::sync::mpsc;
     use tokio_stream::wrappers::ReceiverStream;
@@ -184,8 +172,8 @@ mod tests {
         const NAME: &'static str = "failing";
 
         async fn reconcile(&mut self, key: &Key, _: &Pod) -> Again {
-            self.seen.lock().push(key.name.clone());
-            if key.name == "b" && self.failures > 0 {
+            self.seen.lock().push(key.name.to_string());
+            if &*key.name == "b" && self.failures > 0 {
                 self.failures -= 1;
                 return Err(kube::Error::LinesCodecMaxLineLengthExceeded);
             }
@@ -199,7 +187,7 @@ mod tests {
     }
 
     fn key(name: &str) -> Key {
-        Key { namespace: "ns".into(), name: name.into() }
+        Key::new(Namespace("ns"), Name(name))
     }
 
     fn pod(name: &str) -> Pod {

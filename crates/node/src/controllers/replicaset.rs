@@ -11,13 +11,14 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Client, ResourceExt};
+use longboat_key::Key;
 use longboat_watch::text_of;
 use tokio::time::Instant;
 
 use super::adoption::{adopter_key, claim};
 use super::owners::control_by;
 use super::pods::{from_template, is_active, phase, ready_since};
-use super::queue::{self, Again, Key, Reconcile, triggers};
+use super::queue::{self, Again, Reconcile, triggers};
 use super::setup::{Caches, Setup};
 use super::writes::{create_pod, delete_pod, merge_status, now, with_nulls};
 use crate::events::{Recorder, Severity};

@@ -11,12 +11,12 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::ResourceExt;
 use longboat_api::shared_picker::SERVICE_NAME;
+use longboat_key::Key;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::queue::Key;
-use super::queue::{key_of, triggers};
+use super::queue::triggers;
 use super::setup::Caches;
 use crate::cache::Cache;
 
@@ -41,7 +41,7 @@ struct Frontend {
 type Proxies = HashMap<Frontend, AbortOnDropHandle<()>>;
 
 pub(super) async fn run(caches: Caches, cancel: CancellationToken) {
-    let changes = triggers(&caches.services, |service: &Service| [key_of(service)]);
+    let changes = triggers(&caches.services, |service: &Service| [Key::of(service)]);
     let mut changes = std::pin::pin!(changes);
     let mut proxies = Proxies::new();
     // Ports that could not be bound are tried again.
@@ -98,7 +98,7 @@ fn frontends(service: &Service) -> Vec<Frontend> {
         .filter_map(|port| {
             Some(Frontend {
                 address: SocketAddr::new(ip?, u16::try_from(port.port).ok()?),
-                service: key_of(service),
+                service: Key::of(service),
                 port_name: port.name.clone().unwrap_or_default(),
             })
         })
@@ -120,8 +120,8 @@ async fn serve(
 fn backends(frontend: &Frontend, slices: &[Arc<EndpointSlice>]) -> Vec<SocketAddr> {
     let of = |wanted: fn(&k8s_openapi::api::discovery::v1::EndpointConditions) -> bool| -> Vec<SocketAddr> {
         let own = slices.iter().filter(|slice| {
-            slice.metadata.namespace.as_ref() == Some(&frontend.service.namespace)
-                && slice.labels().get(SERVICE_NAME) == Some(&frontend.service.name)
+            slice.metadata.namespace.as_deref() == Some(&frontend.service.namespace)
+                && slice.labels().get(SERVICE_NAME).map(String::as_str) == Some(&frontend.service.name)
         });
         own.flat_map(|slice| {
             let port = slice
@@ -171,6 +171,7 @@ async fn forward(mut client: TcpStream, backends: Vec<SocketAddr>, turn: Arc<Ato
 
 #[cfg(test)]
 mod tests {
+    use longboat_key::{Name, Namespace};
     use serde_json::json;
 
     use super::*;
@@ -203,7 +204,7 @@ mod tests {
     #[tokio::test]
     async fn a_renamed_port_is_served_at_once_at_the_same_address() {
         let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-        let service = Key { namespace: "ns".to_owned(), name: "s".to_owned() };
+        let service = Key::new(Namespace("ns"), Name("s"));
         let frontend =
             |name: &str| Frontend { address, service: service.clone(), port_name: name.to_owned() };
         let (mut proxies, slices, cancel) = (Proxies::new(), Cache::of(Vec::new()), CancellationToken::new());

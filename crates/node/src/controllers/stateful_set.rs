@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimVol
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Client, ResourceExt};
+use longboat_key::Key;
 use longboat_watch::text_of;
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -21,7 +22,7 @@ use super::adoption::{adopter_key, claim};
 use super::int_or_percent;
 use super::owners::control_by;
 use super::pods::{from_template, has_ended, ready_since};
-use super::queue::{self, Again, Key, Reconcile, triggers};
+use super::queue::{self, Again, Reconcile, triggers};
 use super::replicaset::available_at;
 use super::setup::Setup;
 use super::writes::{api_beside, delete_pod, merge_status, tolerate, with_nulls};

@@ -3,8 +3,9 @@
 use futures::stream;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::batch::v1::CronJob;
+use longboat_key::Key;
 
-use super::queue::{self, Again, Key, Reconcile};
+use super::queue::{self, Again, Reconcile};
 use super::setup::Setup;
 use crate::cache::{Cache, CachedKind};
 use crate::events::{Recorder, Severity};

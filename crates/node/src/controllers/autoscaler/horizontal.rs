@@ -17,10 +17,11 @@ use longboat_api::reasons::condition::METRIC_ANNOTATION_ERROR;
 use longboat_autoscale::{
     History, MetricTarget, Query, Recommendations, Sample, Scale, absent, given_metrics,
 };
+use longboat_key::Key;
 use tokio::time::Instant;
 
 use super::{QueueMetrics, Target, changes, metrics};
-use crate::controllers::queue::{self, Again, Key, Reconcile};
+use crate::controllers::queue::{self, Again, Reconcile};
 use crate::controllers::setup::{Caches, Setup};
 use crate::controllers::writes::{merge_status, now};
 use crate::events::{Recorder, Severity};

@@ -17,9 +17,10 @@ use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
 use kube::{Api, Client};
 use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
 use longboat_autoscale::Scale;
+use longboat_key::Key;
 use serde_json::json;
 
-use super::queue::{Key, Trigger, key_of, triggers};
+use super::queue::{Trigger, triggers};
 use super::setup::Caches;
 use super::writes::merge;
 use crate::cache::{Cache, CachedKind};
@@ -41,18 +42,18 @@ fn changes<K: CachedKind>(
     let scaling = |kind: &'static str| {
         let all = autoscalers.clone();
         move |Key { namespace, name }: Key| -> Vec<Key> {
-            let workload = Target { namespace, kind: kind.to_owned(), name };
+            let workload = Target { namespace: namespace.into(), kind: kind.to_owned(), name: name.into() };
             let all = all.all();
             all.iter()
                 .filter(|object| target(object) == workload)
-                .map(|object| key_of(object.as_ref()))
+                .map(|object| Key::of_metadata(object.meta()))
                 .collect()
         }
     };
     let (of_deployment, of_set) = (scaling("Deployment"), scaling("LeaderWorkerSet"));
     stream::select(
-        triggers(&caches.deployments, move |object: &Deployment| of_deployment(key_of(object))),
-        triggers(&caches.leader_worker_sets, move |object: &LeaderWorkerSet| of_set(key_of(object))),
+        triggers(&caches.deployments, move |object: &Deployment| of_deployment(Key::of(object))),
+        triggers(&caches.leader_worker_sets, move |object: &LeaderWorkerSet| of_set(Key::of(object))),
     )
 }
 

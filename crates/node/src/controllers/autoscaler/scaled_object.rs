@@ -13,11 +13,12 @@ use longboat_autoscale::{
     DEFAULT_MAX_REPLICAS, DEFAULT_MIN_REPLICAS, Demand, Scale, ScaledObjectState, Trigger, given_metrics,
     polling_interval,
 };
+use longboat_key::Key;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{QueueMetrics, Target, changes, metrics};
-use crate::controllers::queue::{self, Again, Key, Reconcile};
+use crate::controllers::queue::{self, Again, Reconcile};
 use crate::controllers::setup::Caches;
 use crate::controllers::writes::{merge_status, now};
 

@@ -16,13 +16,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 use longboat_api::annotations::IN_PROCESS;
+use longboat_key::Key;
 use longboat_watch::text_of;
 use serde_json::json;
 
 use super::adoption::{adopter_key, claim};
 use super::owners::{control_by, controlled_by, controls, owner_key};
 use super::pods::has_ended;
-use super::queue::{self, Again, Key, Reconcile, triggers};
+use super::queue::{self, Again, Reconcile, triggers};
 use super::setup::{Caches, Setup};
 use super::writes::{api_beside, merge, merge_status, now, tolerate, with_nulls};
 use crate::events::{Recorder, Severity};

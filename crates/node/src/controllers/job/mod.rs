@@ -13,9 +13,10 @@ use k8s_openapi::api::batch::v1::{Job, JobCondition, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DeleteParams;
 use kube::{Api, Client, ResourceExt};
+use longboat_key::Key;
 
 use super::owners::{controlled_by, owner_key};
-use super::queue::{self, Again, Key, Reconcile, triggers};
+use super::queue::{self, Again, Reconcile, triggers};
 use super::setup::Setup;
 use super::writes::{api_beside, create_pod, delete_pod, merge_status, tolerate, with_nulls};
 use crate::cache::Cache;

@@ -13,10 +13,11 @@ mod status;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Client, ResourceExt};
 use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
+use longboat_key::{Key, Name, Namespace};
 
 use self::group::{Group, Settings};
 use self::labels::NAME;
-use super::queue::{self, Again, Key, Reconcile, triggers};
+use super::queue::{self, Again, Reconcile, triggers};
 use super::setup::{Caches, Setup};
 use super::writes::{create_pod, delete_pod, merge_status, now, tolerate};
 use crate::events::{Recorder, Severity};
@@ -30,7 +31,7 @@ struct LeaderWorkerSets {
 pub(super) async fn run(Setup { client, caches, recorder, cancel }: Setup) {
     let pods = triggers(&caches.pods, |pod: &Pod| {
         let name = pod.labels().get(NAME)?.clone();
-        Some(Key { namespace: pod.namespace().unwrap_or_default(), name })
+        Some(Key::new(Namespace::of(&pod.metadata), Name(&name)))
     });
     caches.pods.ready().await;
     let objects = caches.leader_worker_sets.clone();

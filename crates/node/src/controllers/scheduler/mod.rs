@@ -19,11 +19,12 @@ use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
+use longboat_key::Key;
 use serde_json::json;
 use tokio::sync::watch;
 
 use super::pods::{has_ended, is_active};
-use super::queue::{self, Again, Key, Reconcile, Trigger, key_of};
+use super::queue::{self, Again, Reconcile, Trigger};
 use super::setup::Setup;
 use super::writes::{api_beside, delete_pod, now, tolerate};
 use crate::cache::Cache;
@@ -73,7 +74,7 @@ pub(super) async fn run(
     // After a restart, pods may be here already.
     let mut places = Places::default();
     for pod in caches.pods.all().iter().filter(|pod| is_bound(pod) && !has_ended(pod)) {
-        places.take(key_of(pod.as_ref()), pod.uid());
+        places.take(Key::of(pod.as_ref()), pod.uid());
     }
     let scheduler = Scheduler {
         client,
@@ -235,8 +236,8 @@ impl Scheduler {
     async fn bind(&self, key: &Key, pod: &Pod) -> Result<bool, kube::Error> {
         let binding = Binding {
             metadata: ObjectMeta {
-                name: Some(key.name.clone()),
-                namespace: Some(key.namespace.clone()),
+                name: Some(key.name.to_string()),
+                namespace: Some(key.namespace.to_string()),
                 uid: pod.metadata.uid.clone(),
                 ..ObjectMeta::default()
             },

@@ -1,8 +1,7 @@
 //! Which pods have a place on the node, and which wait for one.
 
+use longboat_key::Key;
 use std::collections::{BTreeMap, BTreeSet};
-
-use crate::controllers::queue::Key;
 
 /// The places of the node. The cache shows a binding only after a while, so it cannot be counted there.
 #[derive(Debug, Default)]
@@ -48,11 +47,13 @@ impl Places {
 
 #[cfg(test)]
 mod tests {
+    use longboat_key::{Name, Namespace};
+
     use super::*;
 
     #[test]
     fn a_place_is_free_when_its_pod_is_gone_or_another_pod_has_its_name() {
-        let key = |name: &str| Key { namespace: "ns".to_owned(), name: name.to_owned() };
+        let key = |name: &str| Key::new(Namespace("ns"), Name(name));
         let uid = |text: &str| Some(text.to_owned());
         let mut places = Places::default();
         places.take(key("a"), uid("1"));
