@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 use k8s_openapi::{Resource, api::autoscaling::v2::HorizontalPodAutoscaler};
@@ -16,6 +17,7 @@ use longboat_api::{
     },
     v1alpha2::KedaTrigger,
 };
+use longboat_autoscale::{History, Labels as SampleLabels, Query, Sample};
 use longboat_key::{Key, Name, Namespace};
 
 use crate::{
@@ -71,11 +73,28 @@ pub(crate) struct ScalableWorkloads(BTreeMap<String, Vec<(ScaleTarget, Labels)>>
 pub fn never_wakes(idle: Option<i32>, least: Option<i32>, triggers: &[KedaTrigger]) -> bool {
     let reads_replicas = |trigger: &KedaTrigger| {
         let query = trigger.metadata.as_ref().and_then(|all| all.get("query")).map_or("", String::as_str);
-        trigger.type_ == "prometheus"
-            && !query.contains(QUEUE_SERIES)
-            && SERIES_OF_REPLICAS.iter().any(|name| query.contains(name))
+        trigger.type_ == "prometheus" && is_blind(query)
     };
     goes_to_zero(idle, least) && !triggers.is_empty() && triggers.iter().all(reads_replicas)
+}
+
+/// Whether a query is not above zero while requests wait and there is no replica. A query whose other series or functions are not
+/// known is taken for one that is.
+fn is_blind(query: &str) -> bool {
+    if !SERIES_OF_REPLICAS.iter().any(|name| query.contains(name)) {
+        return false;
+    }
+    let Ok(parsed) = Query::parse(query) else { return !query.contains(QUEUE_SERIES) };
+    if !parsed.names().iter().all(|series| SERIES_OF_REPLICAS.iter().any(|name| series.starts_with(name))) {
+        return !query.contains(QUEUE_SERIES);
+    }
+    // A sum with a series that does not exist has no result. `or vector(0)` at its end makes that zero, whatever waits.
+    let mut history = History::default();
+    for (second, value) in [(0, 0.0), (1, 1.0)] {
+        let sample = Sample { name: QUEUE_SERIES.to_owned(), labels: SampleLabels::new(), value };
+        history.add(Duration::from_secs(second), vec![sample], Duration::from_mins(1));
+    }
+    !parsed.evaluate(&history).is_ok_and(|value| value.is_some_and(|value| value > 0.0))
 }
 
 /// Whether this gateway serves Gateways of a class. One that is not known is ours by its name.
@@ -284,6 +303,12 @@ mod tests {
         assert!(!never_wakes(None, Some(1), &triggers(&[requests])));
         assert!(!never_wakes(Some(0), Some(1), &triggers(&[requests, waiting])));
         assert!(!never_wakes(Some(0), Some(1), &triggers(&["sum(rate(shop_visitors[1m]))"])));
+        // Without a replica, the first series does not exist, and so does no sum with it.
+        let pool = "sum(llm_d_epp_flow_control_queue_size{inference_pool=\"p\"})";
+        let all = |or: &str| format!("(sum(vllm:num_requests_running){or}) + {pool} or vector(0)");
+        assert!(never_wakes(Some(0), Some(1), &triggers(&[&all("")])));
+        assert!(!never_wakes(Some(0), Some(1), &triggers(&[&all(" or vector(0)")])));
+        assert!(!never_wakes(Some(0), Some(1), &triggers(&[&format!("clamp_max({pool}, 5)")])));
         let mut cron = triggers(&[requests]);
         cron[0].type_ = "cron".to_owned();
         assert!(!never_wakes(Some(0), Some(1), &cron));

@@ -20,7 +20,10 @@ impl Compare for Deployment {
         let [stored_desired, stored_live] = [&*self, live].map(|object| stored(Self::SPEC, &object.spec));
         let rolls = pods_differ(&stored_desired["template"], &stored_live["template"]);
         let (Some(desired), Some(present)) = (&mut self.spec, &live.spec) else { return };
-        desired.paused = desired.paused.or(present.paused);
+        // A change of the pods resumes the Deployment, as with the reference: otherwise it would never take effect.
+        if !rolls {
+            desired.paused = desired.paused.or(present.paused);
+        }
         desired.min_ready_seconds = desired.min_ready_seconds.or(present.min_ready_seconds);
         desired.revision_history_limit = desired.revision_history_limit.or(present.revision_history_limit);
         desired.progress_deadline_seconds =

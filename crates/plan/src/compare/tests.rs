@@ -137,6 +137,10 @@ fn a_write_keeps_what_others_decide() {
     assert_eq!((labels["ours"].as_str(), labels["theirs"].as_str()), ("2", "2"));
     assert_eq!(desired.metadata.resource_version.as_deref(), Some("7"));
     assert_eq!(desired.spec.unwrap().paused, Some(true));
+    let mut changed =
+        deployment(|object| object["spec"]["template"]["spec"]["nodeSelector"] = json!({"x": "y"}));
+    changed.carry_over(&live);
+    assert_eq!(changed.spec.unwrap().paused, None, "pods with a change start");
 
     let service = |spec: Value| -> Service {
         serde_json::from_value(json!({"metadata": {"name": "s"}, "spec": spec})).unwrap()
