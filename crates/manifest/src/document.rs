@@ -90,7 +90,9 @@ impl Document {
 
 /// Splits lists: returns the items of a `kind: …List` with `items`, or else the object itself.
 pub(crate) fn items(value: Value, node: Node) -> Vec<(Value, Node)> {
-    let is_list = value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+    // The names of other kinds may end so, too. Go programs write the items of an empty list as null.
+    let is_list = value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"))
+        && matches!(value.get("items"), Some(Value::Array(_) | Value::Null));
     match (value, node.parts) {
         (Value::Object(mut fields), Parts::Fields(places)) if is_list => {
             let place = places.into_iter().find(|(name, ..)| &**name == "items");
@@ -98,7 +100,6 @@ pub(crate) fn items(value: Value, node: Node) -> Vec<(Value, Node)> {
                 (Some(Value::Array(items)), Some((_, _, Node { parts: Parts::Items(nodes), .. }))) => {
                     items.into_iter().zip(nodes).collect()
                 }
-                // Go programs write an empty list with null items.
                 _ => Vec::new(),
             }
         }

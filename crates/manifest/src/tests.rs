@@ -92,6 +92,10 @@ fn several_documents_and_lists_are_taken_apart_with_their_places() {
 fn what_kustomize_and_kubectl_print_is_read() {
     let text = "apiVersion: v1\nitems: null\nkind: List\nmetadata:\n  resourceVersion: \"\"\n";
     assert!(parse("-", text).unwrap().is_empty());
+    for other in ["spec: {}", "items: {a: b}"] {
+        let text = format!("apiVersion: example.com/v1\nkind: AllowList\nmetadata: {{name: a}}\n{other}\n");
+        assert_eq!(parse("-", &text).unwrap()[0].kind(), "AllowList", "{other}");
+    }
     let json =
         "{\n\t\"apiVersion\": \"v1\",\n\t\"kind\": \"X\",\n\t\"metadata\": {\"name\": \"\\u0061\\/b\"}\n}\n";
     let document = parse("f.json", json).unwrap().remove(0);
