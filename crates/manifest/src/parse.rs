@@ -54,28 +54,16 @@ pub fn parse_all(source: &str, text: &str) -> ParseOutput {
     let input: Arc<str> = text.into();
     let chunks = split(text);
     let (chunks, rest) = chunks.split_at(chunks.len().min(MAX_DOCUMENTS));
-    let mut too_many = !rest.is_empty();
-    for read in crate::parallel::map(chunks, |chunk| chunk.read(source)) {
-        // A list is one chunk with many objects.
-        if reading.documents.len() >= MAX_DOCUMENTS {
-            too_many = true;
-            break;
-        }
-        match read {
-            Ok(None) => {}
-            Ok(Some(read)) => {
-                for (object, node) in items(read.value, read.node) {
-                    let document = Document::new(Arc::clone(&name), Arc::clone(&input), object, node);
-                    match check(&document) {
-                        Ok(()) => reading.documents.push(document),
-                        Err(problem) => reading.problems.push(problem),
-                    }
-                }
-            }
+    let documents = crate::parallel::map(chunks, |chunk| chunk.documents(&name, &input));
+    // A list is one chunk with many objects, and each that is wrong is a problem of its own.
+    let mut documents = documents.into_iter().flatten();
+    for document in documents.by_ref().take(MAX_DOCUMENTS) {
+        match document {
+            Ok(document) => reading.documents.push(document),
             Err(problem) => reading.problems.push(problem),
         }
     }
-    if too_many {
+    if !rest.is_empty() || documents.next().is_some() {
         reading.problems.push(too_much("too many documents", MAX_DOCUMENTS));
     }
     reading
@@ -213,6 +201,18 @@ impl Chunk<'_> {
         }
         objects.push(Chunk { text: &self.text[begin..], ..open });
         objects
+    }
+
+    fn documents(&self, source: &Arc<str>, input: &Arc<str>) -> Vec<Result<Document, ManifestError>> {
+        let document = |(object, node)| {
+            let document = Document::new(Arc::clone(source), Arc::clone(input), object, node);
+            check(&document).map(|()| document)
+        };
+        match self.read(source) {
+            Ok(Some(read)) => items(read.value, read.node).into_iter().map(document).collect(),
+            Ok(None) => Vec::new(),
+            Err(problem) => vec![Err(problem)],
+        }
     }
 
     fn read(&self, source: &str) -> Result<Option<Read>, ManifestError> {

@@ -1,4 +1,4 @@
-use crate::{ManifestError, Position, parse, parse_all, read, read_all};
+use crate::{MAX_DOCUMENTS, ManifestError, Position, parse, parse_all, read, read_all};
 
 const SERVICE: &str = "\
 apiVersion: v1
@@ -222,6 +222,18 @@ fn texts_that_would_grow_or_nest_without_end_are_refused() {
         block = format!("{block}{}a:\n", " ".repeat(level));
     }
     assert!(matches!(parse("f.yaml", &block), Err(ManifestError::Malformed { .. })));
+}
+
+#[test]
+fn more_documents_than_the_limit_are_refused_in_lists_too() {
+    for (item, documents) in [("{apiVersion: v1, kind: X, metadata: {name: a}}", MAX_DOCUMENTS), ("1", 0)] {
+        let items = format!("- {item}\n").repeat(MAX_DOCUMENTS + 1);
+        let reading = parse_all("f.yaml", &format!("apiVersion: v1\nkind: List\nitems:\n{items}"));
+        assert_eq!(reading.documents.len(), documents, "{item}");
+        assert_eq!(documents + reading.problems.len(), MAX_DOCUMENTS + 1, "{item}");
+        let last = reading.problems.last().unwrap().to_string();
+        assert_eq!(last, "f.yaml: too many documents, expected at most 20000 in one input", "{item}");
+    }
 }
 
 #[test]
