@@ -22,8 +22,7 @@ pub(crate) fn locate(input: &str, key: Position, text: &str, inner: &str) -> Opt
     if block.last()?.get(indent..)?.trim_end() != wanted.trim_end() {
         return None;
     }
-    let number = |n: usize| u32::try_from(n + 1).ok();
-    Some(Position { line: number(header + 1 + line)?, column: number(indent + column)? })
+    Some(Position::of_indices(header + 1 + line, indent + column))
 }
 
 /// A position that counts from 1, as an index.

@@ -7,7 +7,7 @@ use serde::{
     de::{Error, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::{Map, Number, Value};
-use serde_saphyr::{Location, Spanned};
+use serde_saphyr::Spanned;
 
 use crate::Position;
 
@@ -44,7 +44,7 @@ struct Content {
 impl<'de> Deserialize<'de> for Read {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let read = Spanned::<Content>::deserialize(deserializer)?;
-        let node = Node { at: position(read.referenced), parts: read.value.parts };
+        let node = Node { at: Position::of_parser(read.referenced), parts: read.value.parts };
         Ok(Self { value: read.value.value, node })
     }
 }
@@ -53,12 +53,6 @@ impl<'de> Deserialize<'de> for Content {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(ContentVisitor)
     }
-}
-
-/// Converts a position. The caller adds the offset of the document in its input.
-fn position(location: Location) -> Position {
-    let number = |n: u64| u32::try_from(n).unwrap_or(u32::MAX).max(1);
-    Position { line: number(location.line()), column: number(location.column()) }
 }
 
 struct ContentVisitor;
@@ -139,7 +133,7 @@ impl<'de> Visitor<'de> for ContentVisitor {
         let (mut values, mut nodes) = (Map::new(), Vec::new());
         while let Some(key) = fields.next_key::<Spanned<String>>()? {
             let Read { value, node } = fields.next_value()?;
-            nodes.push((key.value.as_str().into(), position(key.referenced), node));
+            nodes.push((key.value.as_str().into(), Position::of_parser(key.referenced), node));
             values.insert(key.value, value);
         }
         Ok(Content { value: Value::Object(values), parts: Parts::Fields(nodes) })

@@ -268,10 +268,7 @@ impl ParseOutput {
 
 /// Returns where YAML cannot be read, and why.
 pub fn yaml_error(error: &serde_saphyr::Error) -> (Position, String) {
-    let at = error.location().map_or(Position::START, |at| {
-        let number = |n: u64| u32::try_from(n).unwrap_or(u32::MAX).max(1);
-        Position { line: number(at.line()), column: number(at.column()) }
-    });
+    let at = error.location().map_or(Position::START, Position::of_parser);
     (at, in_our_words(without_place(&error.without_snippet().to_string())))
 }
 

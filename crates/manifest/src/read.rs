@@ -141,11 +141,9 @@ fn read_from(name: &str, path: &Path, input: &mut dyn Read) -> ParseOutput {
 
 /// The position after a text.
 fn place_in(before: &[u8]) -> Position {
-    let line = before.split(|byte| *byte == b'\n').count();
-    let last = before.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
-    let column = String::from_utf8_lossy(last).chars().count() + 1;
-    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    Position { line: number(line), column: number(column) }
+    let lines = before.split(|byte| *byte == b'\n');
+    let last = lines.clone().next_back().unwrap_or_default();
+    Position::of_indices(lines.count() - 1, String::from_utf8_lossy(last).chars().count())
 }
 
 fn failed(path: &Path, source: io::Error) -> ParseOutput {

@@ -31,17 +31,17 @@ fn foreign_text(lines: &[&str], stopped: usize) -> Option<(Position, String)> {
     let conflict = ["<<<<<<< ", "=======", ">>>>>>> "].iter().find_map(|mark| find(mark));
     if let Some(number) = conflict {
         let message = "this line is the mark of a merge conflict: resolve the conflict, and remove its marks";
-        return Some((place(number, 0), message.to_owned()));
+        return Some((Position::of_indices(number, 0), message.to_owned()));
     }
     if let Some(number) = find("```") {
         let message = "this line belongs to Markdown, not to YAML: remove the lines with ```";
-        return Some((place(number, 0), message.to_owned()));
+        return Some((Position::of_indices(number, 0), message.to_owned()));
     }
     let (number, column) = near.clone().find_map(|number| Some((number, lines[number].find("{{")?)))?;
     let column = lines[number][..column].chars().count();
     let message = "`{{` is a template: render it first (for example with `helm template`), or put the value in \
                    quotes";
-    Some((place(number, column), message.to_owned()))
+    Some((Position::of_indices(number, column), message.to_owned()))
 }
 
 /// A tab in the indentation, which looks like spaces in an editor. The parser often stops at the line before or after it.
@@ -50,7 +50,7 @@ fn tab(lines: &[&str], stopped: usize) -> Option<(Position, String)> {
     let number = near.find(|number| indent(lines[*number]).contains('\t'))?;
     let column = indent(lines[number]).chars().position(|character| character == '\t')?;
     let message = "a tab indents this line: YAML allows only spaces there";
-    Some((place(number, column), message.to_owned()))
+    Some((Position::of_indices(number, column), message.to_owned()))
 }
 
 /// A space of another kind in the indentation, as web pages have it.
@@ -60,7 +60,7 @@ fn other_space(lines: &[&str], stopped: usize) -> Option<(Position, String)> {
     let (number, column) = near.find_map(|number| Some((number, found(lines[number])?)))?;
     let message = "a character that only looks like a space indents this line, perhaps a no-break space of a web page: \
                    type spaces instead";
-    Some((place(number, column), message.to_owned()))
+    Some((Position::of_indices(number, column), message.to_owned()))
 }
 
 /// A first field that is indented, and a later one that is less so.
@@ -81,7 +81,7 @@ fn indented_start(lines: &[&str], stopped: usize, message: &str) -> Option<(Posi
         "this line begins an object and is indented by {own}, but a later one is not: indent all fields of an object by the \
          same number of spaces"
     );
-    (own > 0).then(|| (place(first, own), message))
+    (own > 0).then(|| (Position::of_indices(first, own), message))
 }
 
 /// Fields below a mapping that is already complete, as in `router: {}`.
@@ -93,7 +93,8 @@ fn closed_mapping(lines: &[&str], stopped: usize) -> Option<(Position, String)> 
     })?;
     let message =
         format!("`{key}: {empty}` is complete, so no lines can follow below it: remove the `{empty}`");
-    (width(lines[stopped]) > width(lines[above])).then(|| (place(above, width(lines[above])), message))
+    (width(lines[stopped]) > width(lines[above]))
+        .then(|| (Position::of_indices(above, width(lines[above])), message))
 }
 
 /// A quote that never ends makes the parser stop somewhere after it.
@@ -105,31 +106,29 @@ fn open_quote(lines: &[&str], stopped: usize, message: &str) -> Option<(Position
     let column = lines[number].chars().position(|character| matches!(character, '"' | '\''))?;
     let quote = lines[number].chars().nth(column)?;
     Some((
-        place(number, column),
+        Position::of_indices(number, column),
         format!("the quote {quote} that begins here does not end: close it with {quote}"),
     ))
 }
 
 /// A value that begins with a character that means something else to YAML.
 fn first_character(line: &str, stopped: usize, at: Position, message: &str) -> Option<(Position, String)> {
-    let value = line.chars().skip((at.column as usize).saturating_sub(1)).collect::<String>();
-    let character = match value.chars().next()? {
-        found if message.starts_with("unexpected character") && !found.is_control() => found,
-        _ if message.contains("unknown anchor") || message.contains("an anchor or alias") => {
-            // The parser stops after the sign or at it.
-            let sign = line.find(['*', '&'])?;
-            let column = line[..sign].chars().count();
-            let sign = line[sign..].chars().next()?;
-            let meaning = if sign == '*' { "a reference to an anchor" } else { "the name of an anchor" };
-            let message = format!(
-                "`{sign}` begins {meaning}, and this document has no such anchor: put a value that begins with \
-                 `{sign}` in quotes"
-            );
-            return Some((place(stopped, column), message));
-        }
-        _ => return None,
-    };
-    Some((at, format!("a value cannot begin with `{character}`: put it in quotes")))
+    let column = (at.column as usize).saturating_sub(1);
+    let found = line.chars().nth(column)?;
+    if message.starts_with("unexpected character") && !found.is_control() {
+        return Some((at, format!("a value cannot begin with `{found}`: put it in quotes")));
+    }
+    if !message.contains("unknown anchor") && !message.contains("an anchor or alias") {
+        return None;
+    }
+    // The parser stops at the sign or in the name after it. The same sign may stand in quotes before.
+    let signs = line.chars().enumerate().filter(|(_, character)| matches!(character, '*' | '&'));
+    let (column, sign) = signs.take_while(|(at, _)| *at <= column).last()?;
+    let meaning = if sign == '*' { "a reference to an anchor" } else { "the name of an anchor" };
+    let message = format!(
+        "`{sign}` begins {meaning}, and this document has no such anchor: put a value that begins with `{sign}` in quotes"
+    );
+    Some((Position::of_indices(stopped, column), message))
 }
 
 /// A colon that is missing or one too many.
@@ -152,7 +151,7 @@ fn colon(lines: &[&str], stopped: usize, message: &str) -> Option<(Position, Str
         let column = indent(lines[number]).chars().count() + (content.len() - entry.len());
         if let Some(argument) = entry.strip_prefix("--") {
             let message = format!("`--{}` is an item of a list: write `- --{argument}`", shortened(argument));
-            return Some((place(number, indent(lines[number]).chars().count()), message));
+            return Some((Position::of_indices(number, indent(lines[number]).chars().count()), message));
         }
         let message = match entry.split_once(':') {
             // An address after a name.
@@ -172,7 +171,7 @@ fn colon(lines: &[&str], stopped: usize, message: &str) -> Option<(Position, Str
             }
             None => format!("expected `key: value`, found `{}`: a colon is missing", shortened(entry)),
         };
-        return Some((place(number, column), message));
+        return Some((Position::of_indices(number, column), message));
     }
     // A second colon in one line.
     let content = lines[stopped].trim().trim_start_matches("- ");
@@ -181,7 +180,7 @@ fn colon(lines: &[&str], stopped: usize, message: &str) -> Option<(Position, Str
         let column = lines[stopped].find(value).map_or(0, |at| lines[stopped][..at].chars().count());
         let value = shortened(value);
         let message = format!("the value of `{key}` has a colon: put the value in quotes, \"{value}\"");
-        (place(stopped, column), message)
+        (Position::of_indices(stopped, column), message)
     })
 }
 
@@ -217,7 +216,7 @@ fn indentation(lines: &[&str], stopped: usize, message: &str) -> Option<(Positio
             "this line is {found} between {others} with the same indentation: a mapping has only fields, and a list \
              only items"
         );
-        return Some((place(stopped, own), message));
+        return Some((Position::of_indices(stopped, own), message));
     }
     open.sort_unstable();
     let widths: Vec<_> = open.iter().map(ToString::to_string).collect();
@@ -226,7 +225,7 @@ fn indentation(lines: &[&str], stopped: usize, message: &str) -> Option<(Positio
          same number of spaces",
         widths.join(", ")
     );
-    Some((place(stopped, own), message))
+    Some((Position::of_indices(stopped, own), message))
 }
 
 /// A list or mapping in one line that never ends.
@@ -243,7 +242,7 @@ fn open_bracket(lines: &[&str], stopped: usize, message: &str) -> Option<(Positi
         search(stopped).find_map(|number| Some((number, unbalanced(lines[number])?)))?;
     let column = lines[number].chars().position(|character| character == open)?;
     Some((
-        place(number, column),
+        Position::of_indices(number, column),
         format!("the `{open}` that begins here does not end: close it with `{close}`"),
     ))
 }
@@ -281,9 +280,4 @@ fn shortened(text: &str) -> String {
         start.push('…');
     }
     start
-}
-
-fn place(line: usize, column: usize) -> Position {
-    let number = |n: usize| u32::try_from(n + 1).unwrap_or(u32::MAX);
-    Position { line: number(line), column: number(column) }
 }

@@ -433,6 +433,11 @@ fn mistakes_in_yaml_are_described_by_what_was_typed() {
              `*` in quotes",
         ),
         (
+            "spec:\n  a: [\"*\", *b]\n",
+            "4:12: `*` begins a reference to an anchor, and this document has no such anchor: put a value that begins with \
+             `*` in quotes",
+        ),
+        (
             "spec:\n  a: {{ .Values.a }}\n",
             "4:6: `{{` is a template: render it first (for example with `helm template`), or put the value in quotes",
         ),
