@@ -1,5 +1,10 @@
 //! References to images, as registries and kubelets read them.
 
+use std::net::Ipv6Addr;
+
+/// The algorithms of digests that kubelets and container runtimes know, with the number of digits.
+pub(crate) const DIGESTS: [(&str, usize); 3] = [("sha256", 64), ("sha384", 96), ("sha512", 128)];
+
 /// Returns what is wrong with a reference: `[REGISTRY/]REPOSITORY[:TAG][@DIGEST]`.
 pub fn problem(image: &str) -> Option<&'static str> {
     if image.contains("://") {
@@ -27,9 +32,16 @@ pub fn problem(image: &str) -> Option<&'static str> {
         Some((registry, rest))
             if registry.contains(['.', ':']) || registry.chars().any(|c| c.is_ascii_uppercase()) =>
         {
-            let (host, port) = registry.split_once(':').unwrap_or((registry, "0"));
-            let is_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
-            if host.is_empty() || !host.chars().all(is_host) || port.parse::<u16>().is_err() {
+            // The colons of an IPv6 address are in brackets.
+            let is_port = |(_, port): &(&str, &str)| !port.ends_with(']');
+            let (host, port) = registry.rsplit_once(':').filter(is_port).unwrap_or((registry, "0"));
+            let is_ip = host
+                .strip_prefix('[')
+                .and_then(|rest| rest.strip_suffix(']')?.parse::<Ipv6Addr>().ok())
+                .is_some();
+            let in_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
+            let is_host = is_ip || !host.is_empty() && host.chars().all(in_name);
+            if !is_host || port.parse::<u16>().is_err() {
                 return Some("the registry is no HOST or HOST:PORT");
             }
             rest
@@ -48,8 +60,7 @@ pub fn problem(image: &str) -> Option<&'static str> {
 
 fn is_digest(text: &str) -> bool {
     let Some((algorithm, digits)) = text.split_once(':') else { return false };
-    let is_complete = if algorithm == "sha256" { digits.len() == 64 } else { digits.len() >= 32 };
-    is_complete && digits.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f'))
+    DIGESTS.contains(&(algorithm, digits.len())) && digits.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f'))
 }
 
 #[cfg(test)]
@@ -65,6 +76,8 @@ mod tests {
             "localhost:5000/a-b/c__d:V_1.0-x",
             "ghcr.io/llm-d/llm-d:v0.3",
             "VLLM/vllm:v1",
+            "[fd00::1]:5000/a/b:v1",
+            "[fd00::1]/a",
             &digest,
         ] {
             assert_eq!(problem(image), None, "{image}");
@@ -80,6 +93,9 @@ mod tests {
             "a/b@sha256:0",
             "a b",
             "a:b:c/d",
+            "fd00::1/a",
+            "[fd00::1]:x/a",
+            "[host]/a",
             "-a/b",
             ":v1",
         ] {
