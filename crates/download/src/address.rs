@@ -119,12 +119,14 @@ impl Address {
     /// Returns the text before the host and its `@`: a user, perhaps with a password.
     pub fn credentials(&self) -> Option<&str> {
         let (authority, path) = self.split();
-        // `oci://IMAGE@DIGEST` names no registry.
-        let is_digest = matches!(self.scheme, Scheme::Oci | Scheme::OciNative) && path.is_empty();
-        authority
-            .rsplit_once('@')
-            .filter(|_| !is_digest && self.scheme != Scheme::Absent)
-            .map(|(user, _)| user)
+        let (user, after) = authority.rsplit_once('@').filter(|_| self.scheme != Scheme::Absent)?;
+        // `oci://IMAGE@DIGEST` names no registry. Anything else after the sign is one, and what is before it may be a password.
+        let is_digest = matches!(self.scheme, Scheme::Oci | Scheme::OciNative)
+            && path.is_empty()
+            && image::DIGESTS.iter().any(|(algorithm, _)| {
+                after.strip_prefix(algorithm).is_some_and(|rest| rest.starts_with(':'))
+            });
+        (!is_digest).then_some(user)
     }
 
     fn is_web(&self) -> bool {
@@ -427,6 +429,7 @@ mod tests {
             ("pvc://claim/a/b", Scheme::Claim, "claim", "a/b", None),
             ("https://u:p@ss@h:8/a", Scheme::Https, "h:8", "a", Some("u:p@ss")),
             ("oci://image@sha256:0", Scheme::Oci, "image@sha256:0", "", None),
+            ("oci://u:p@host:5000", Scheme::Oci, "host:5000", "", Some("u:p")),
             ("oci+native://u:p@host/i@sha256:0", Scheme::OciNative, "host", "i@sha256:0", Some("u:p")),
             ("file:///a@b/c", Scheme::File, "", "a@b/c", None),
             ("HF://a/b", Scheme::Other, "a", "b", None),
@@ -451,6 +454,8 @@ mod tests {
             ("s3://key:secret@b", "s3://b"),
             ("s3://b/a?b#c", "s3://b/a?b#c"),
             ("oci://image@sha256:0", "oci://image@sha256:0"),
+            ("oci://u:p@h", "oci://h"),
+            ("oci+native://u:p@h:5000", "oci+native://h:5000"),
             ("ftp://u:p@h/a", "ftp://h/a"),
             ("/mnt/x?y", "/mnt/x?y"),
         ] {
