@@ -24,7 +24,9 @@ const REQUIRED_KEY: &str = "storageInitializer";
 /// # Errors
 /// If the settings of a new installation are broken.
 pub fn complete_platform(document: &mut Document) -> Result<Option<&'static str>, ManifestError> {
-    if document.object.pointer("/data").and_then(|data| data.get(REQUIRED_KEY)).is_some() {
+    // Data that is no map is refused with the document.
+    let data = &document.object["data"];
+    if !(data.is_object() || data.is_null()) || data.get(REQUIRED_KEY).is_some() {
         return Ok(None);
     }
     let defaults = longboat_manifest::parse("the built-in platform", DEFAULT_PLATFORM)?;

@@ -164,4 +164,7 @@ fn a_platform_of_one_setting_is_completed_with_what_a_controller_requires() {
     assert_eq!(complete_platform(&mut broken).unwrap(), None);
     let settings = Settings { platform: Some(broken), ..Settings::default() };
     assert!(Scene::new(&documents, &settings).is_err());
+    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: inferenceservice-config}\ndata: text\n";
+    let mut no_map = longboat_manifest::parse("platform.yaml", text).unwrap().remove(0);
+    assert_eq!(complete_platform(&mut no_map).unwrap(), None);
 }
