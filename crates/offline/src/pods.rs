@@ -1,6 +1,6 @@
 //! The pods of a service and what is in them: those of a spec, with the paths of their fields, and those of a plan.
 
-use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec, PodTemplateSpec, Probe};
+use k8s_openapi::api::core::v1::{Container, EnvVar, KeyToPath, PodSpec, PodTemplateSpec, Probe};
 pub(crate) use longboat_api::names::MAIN_CONTAINER as MAIN;
 use longboat_api::v1alpha2::{LLMInferenceServiceSpec, WorkloadSpec};
 use longboat_plan::Children;
@@ -70,6 +70,71 @@ pub(crate) fn placed_words<'a>(
         let words = words.iter().flatten().enumerate();
         words.map(move |(at, word)| (format!("{path}.{list}[{at}]"), word.as_str()))
     })
+}
+
+/// A Secret or a ConfigMap without which a container or a volume of a pod does not start.
+pub(crate) struct NeededObject<'a> {
+    pub(crate) kind: &'static str,
+    pub(crate) name: &'a str,
+    /// The keys that the pod names, with their paths.
+    pub(crate) keys: Vec<(String, &'a str)>,
+}
+
+/// The Secrets and ConfigMaps that a pod needs, in the order of their fields.
+pub(crate) fn needed_objects<'a>(path: &str, pod: &'a PodSpec) -> Vec<NeededObject<'a>> {
+    let mut all = Vec::new();
+    let mut add = |kind, name: &'a str, optional: Option<bool>, keys| {
+        if optional != Some(true) {
+            all.push(NeededObject { kind, name, keys });
+        }
+    };
+    for (path, container) in containers_of(path, pod) {
+        for variable in container.env.iter().flatten() {
+            let path = format!("{path}.env[name={}].valueFrom", variable.name);
+            let source = variable.value_from.as_ref();
+            if let Some(one) = source.and_then(|source| source.secret_key_ref.as_ref()) {
+                let key = (format!("{path}.secretKeyRef.key"), one.key.as_str());
+                add("Secret", &one.name, one.optional, vec![key]);
+            }
+            if let Some(one) = source.and_then(|source| source.config_map_key_ref.as_ref()) {
+                let key = (format!("{path}.configMapKeyRef.key"), one.key.as_str());
+                add("ConfigMap", &one.name, one.optional, vec![key]);
+            }
+        }
+        for source in container.env_from.iter().flatten() {
+            if let Some(one) = &source.secret_ref {
+                add("Secret", &one.name, one.optional, Vec::new());
+            }
+            if let Some(one) = &source.config_map_ref {
+                add("ConfigMap", &one.name, one.optional, Vec::new());
+            }
+        }
+    }
+    let keys = |path: String, items: &'a Option<Vec<KeyToPath>>| {
+        let items = items.iter().flatten().enumerate();
+        items.map(|(at, item)| (format!("{path}.items[{at}].key"), item.key.as_str())).collect()
+    };
+    for volume in pod.volumes.iter().flatten() {
+        let path = format!("{path}.volumes[name={}]", volume.name);
+        if let Some(one) = &volume.secret {
+            let name = one.secret_name.as_deref().unwrap_or_default();
+            add("Secret", name, one.optional, keys(format!("{path}.secret"), &one.items));
+        }
+        if let Some(one) = &volume.config_map {
+            add("ConfigMap", &one.name, one.optional, keys(format!("{path}.configMap"), &one.items));
+        }
+        let sources = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
+        for (at, source) in sources.enumerate() {
+            let path = format!("{path}.projected.sources[{at}]");
+            if let Some(one) = &source.secret {
+                add("Secret", &one.name, one.optional, keys(format!("{path}.secret"), &one.items));
+            }
+            if let Some(one) = &source.config_map {
+                add("ConfigMap", &one.name, one.optional, keys(format!("{path}.configMap"), &one.items));
+            }
+        }
+    }
+    all
 }
 
 /// The variable of a container with this name.

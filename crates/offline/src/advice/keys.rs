@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::{KeyToPath, PodSpec};
+use k8s_openapi::api::core::v1::PodSpec;
 use longboat_api::{
     names::STORAGE_INITIALIZER,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
@@ -13,7 +13,7 @@ use longboat_plan::{Plan, Snapshot, has_credentials, secret_command};
 
 use crate::{
     finding::Advice,
-    pods::{containers_of, pods, templates},
+    pods::{NeededObject, needed_objects, pods, templates},
 };
 
 /// A key of an object, and the field that names it.
@@ -98,53 +98,11 @@ pub(crate) fn of_plan(
 }
 
 /// The keys of objects that a pod needs, with their paths below that of the pod.
-fn references<'a>(path: &str, pod: &'a PodSpec) -> Vec<KeyReference<'a>> {
-    let is_needed = |optional: Option<bool>| optional != Some(true);
-    let mut all = Vec::new();
-    for (path, container) in containers_of(path, pod) {
-        for variable in container.env.iter().flatten() {
-            let path = format!("{path}.env[name={}].valueFrom", variable.name);
-            let source = variable.value_from.as_ref();
-            if let Some(one) = source.and_then(|source| source.secret_key_ref.as_ref())
-                && is_needed(one.optional)
-            {
-                let path = format!("{path}.secretKeyRef.key");
-                all.push(KeyReference { path, kind: "Secret", name: &one.name, key: &one.key });
-            }
-            if let Some(one) = source.and_then(|source| source.config_map_key_ref.as_ref())
-                && is_needed(one.optional)
-            {
-                let path = format!("{path}.configMapKeyRef.key");
-                all.push(KeyReference { path, kind: "ConfigMap", name: &one.name, key: &one.key });
-            }
-        }
-    }
-    let mut of_volume = |path: String, kind, name: &'a str, items: &'a Option<Vec<KeyToPath>>, optional| {
-        for (at, item) in items.iter().flatten().enumerate().filter(|_| is_needed(optional)) {
-            all.push(KeyReference { path: format!("{path}.items[{at}].key"), kind, name, key: &item.key });
-        }
-    };
-    for volume in pod.volumes.iter().flatten() {
-        let path = format!("{path}.volumes[name={}]", volume.name);
-        if let Some(one) = &volume.secret {
-            let name = one.secret_name.as_deref().unwrap_or_default();
-            of_volume(format!("{path}.secret"), "Secret", name, &one.items, one.optional);
-        }
-        if let Some(one) = &volume.config_map {
-            of_volume(format!("{path}.configMap"), "ConfigMap", &one.name, &one.items, one.optional);
-        }
-        let sources = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
-        for (at, source) in sources.enumerate() {
-            let path = format!("{path}.projected.sources[{at}]");
-            if let Some(one) = &source.secret {
-                of_volume(format!("{path}.secret"), "Secret", &one.name, &one.items, one.optional);
-            }
-            if let Some(one) = &source.config_map {
-                of_volume(format!("{path}.configMap"), "ConfigMap", &one.name, &one.items, one.optional);
-            }
-        }
-    }
-    all
+fn references<'a>(path: &str, pod: &'a PodSpec) -> impl Iterator<Item = KeyReference<'a>> + use<'a> {
+    let needed = needed_objects(path, pod).into_iter();
+    needed.flat_map(|NeededObject { kind, name, keys }| {
+        keys.into_iter().map(move |(path, key)| KeyReference { path, kind, name, key })
+    })
 }
 
 fn keys_of<'a, A: 'a, B: 'a>(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::{Container, PodSpec};
+use k8s_openapi::api::core::v1::PodSpec;
 use longboat_api::{
     annotations,
     foreign::{
@@ -21,7 +21,7 @@ use crate::{
     assume::secrets::DEFAULT_ACCOUNT,
     finding::{Finding, ObjectName, Source},
     objects,
-    pods::templates,
+    pods::{needed_objects, templates},
     scene::PlannedService,
 };
 
@@ -296,42 +296,11 @@ impl RequiredObjects {
             if let Some(claim) = &volume.persistent_volume_claim {
                 self.add("PersistentVolumeClaim", namespace, &claim.claim_name);
             }
-            if let Some(secret) = &volume.secret {
-                let name = secret.secret_name.as_deref().unwrap_or_default();
-                self.needed("Secret", namespace, name, secret.optional);
-            }
-            if let Some(map) = &volume.config_map {
-                self.needed("ConfigMap", namespace, &map.name, map.optional);
-            }
         }
-        for container in pod.init_containers.iter().flatten().chain(&pod.containers) {
-            self.of_container(namespace, container);
-        }
-    }
-
-    fn of_container(&mut self, namespace: Namespace<&str>, container: &Container) {
-        let values = container.env.iter().flatten().filter_map(|variable| variable.value_from.as_ref());
-        for value in values {
-            if let Some(key) = &value.secret_key_ref {
-                self.needed("Secret", namespace, &key.name, key.optional);
+        for object in needed_objects("", pod) {
+            if (object.kind, object.name) != ("ConfigMap", CLUSTER_CERTIFICATES) {
+                self.add(object.kind, namespace, object.name);
             }
-            if let Some(key) = &value.config_map_key_ref {
-                self.needed("ConfigMap", namespace, &key.name, key.optional);
-            }
-        }
-        for source in container.env_from.iter().flatten() {
-            if let Some(secret) = &source.secret_ref {
-                self.needed("Secret", namespace, &secret.name, secret.optional);
-            }
-            if let Some(map) = &source.config_map_ref {
-                self.needed("ConfigMap", namespace, &map.name, map.optional);
-            }
-        }
-    }
-
-    fn needed(&mut self, kind: &'static str, namespace: Namespace<&str>, name: &str, optional: Option<bool>) {
-        if optional != Some(true) && (kind, name) != ("ConfigMap", CLUSTER_CERTIFICATES) {
-            self.add(kind, namespace, name);
         }
     }
 }

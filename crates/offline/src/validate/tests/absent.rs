@@ -7,19 +7,22 @@ fn what_the_cluster_must_have_is_one_note_for_each_service() {
     let lines = "  router: {route: {}, gateway: {refs: [{name: gw, namespace: infra}]}}\n  template:\n    serviceAccountName: reader\n    \
                  containers:\n    - name: main\n      env:\n      - {name: HF_TOKEN, valueFrom: {secretKeyRef: {name: token, key: t}}}\n      \
                  - {name: A, valueFrom: {secretKeyRef: {name: unneeded, key: t, optional: true}}}\n      \
-                 - {name: B, valueFrom: {configMapKeyRef: {name: settings, key: t}}}\n";
+                 - {name: B, valueFrom: {configMapKeyRef: {name: settings, key: t}}}\n    \
+                 volumes: [{name: v, projected: {sources: [{secret: {name: ca}}]}}]\n";
     let text = service(lines).replace("hf://org/model", "pvc://models/llama");
     let found = report(&text);
     let [note] = found.findings.as_slice() else { panic!("{found:#?}") };
     assert_eq!(
         note.line(),
         "f.yaml:4:1: note: spec: refers to objects that are not in these files: ConfigMap default/settings, Gateway infra/gw, \
-         PersistentVolumeClaim default/models, Secret default/token, ServiceAccount default/reader"
+         PersistentVolumeClaim default/models, Secret default/ca, Secret default/token, ServiceAccount default/reader"
     );
     assert!(found.is_clean());
     let core =
         |kind: &str, name: &str| format!("---\napiVersion: v1\nkind: {kind}\nmetadata: {{name: {name}}}\n");
-    let given = core("Secret", "token") + &core("ConfigMap", "settings") + &core("ServiceAccount", "reader");
+    let given =
+        [("Secret", "token"), ("Secret", "ca"), ("ConfigMap", "settings"), ("ServiceAccount", "reader")];
+    let given = given.map(|(kind, name)| core(kind, name)).concat();
     assert_eq!(
         report(&(text + &given)).findings[0].message,
         "refers to objects that are not in these files: Gateway infra/gw, PersistentVolumeClaim default/models"
