@@ -169,7 +169,7 @@ fn expansion(text: &str, at: usize, word: &mut WordBuilder) -> usize {
     let length = match rest[1..].chars().next() {
         _ if rest.starts_with('`') => closing('`'),
         Some('{') => closing('}'),
-        Some('(') => closing(')'),
+        Some('(') => parentheses(rest),
         Some(c) if c.is_ascii_alphanumeric() || "_@*#?$!-".contains(c) => {
             let name = rest[1..].find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
             1 + name.unwrap_or(rest.len() - 1).max(1)
@@ -183,6 +183,20 @@ fn expansion(text: &str, at: usize, word: &mut WordBuilder) -> usize {
     word.has_expansion = true;
     word.characters.extend(rest[..length].chars().map(|c| (c, true)));
     at + length
+}
+
+/// Returns the length of the text up to the parenthesis that closes the first one. Parentheses nest in `$((4 * 2))`.
+fn parentheses(text: &str) -> usize {
+    let mut depth = 0_usize;
+    let end = text.find(|c| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ')' && depth == 0
+    });
+    end.map_or(text.len(), |end| end + 1)
 }
 
 /// Whether the braces of a word are so few that they can be expanded. Each comma can double the words, and each brace is another pass
@@ -260,6 +274,7 @@ mod tests {
             ("a 'b", Some((2, '\''))),
             ("a \"b", Some((2, '"'))),
             ("a '(b)' \"|\" \\;", None),
+            ("a $((4 * (1 + 1))) \"$(b $(c))\" $(d", None),
         ] {
             assert_eq!(split(text).end, end, "{text}");
         }

@@ -429,6 +429,19 @@ fn commands_and_probes_that_cannot_work_are_named() {
 }
 
 #[test]
+fn scripts_are_found_behind_the_options_of_their_shell() {
+    for options in ["-c", "-euo, pipefail, -c", "--norc, -c", "-euc"] {
+        let found = said(&format!("command: [bash, {options}, 'vllm serve m --port=9000']"));
+        assert!(found.len() == 1 && found[0].contains("listen on port 9000"), "{options}: {found:#?}");
+    }
+}
+
+#[test]
+fn arithmetic_of_the_shell_is_no_mistake() {
+    assert_eq!(said("args: ['--max-model-len=$((4 * 1024))', --seed, '1']"), [""; 0]);
+}
+
+#[test]
 fn a_rank_of_adapters_that_vllm_does_not_have_is_warned_about() {
     let with = |rank: i32| {
         about(&format!(

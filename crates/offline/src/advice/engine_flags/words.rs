@@ -37,9 +37,9 @@ pub(super) fn words(path: &str, main: &Container) -> Words {
     if !items.first().is_some_and(|(_, program)| is_shell(program)) {
         return of_program(&items);
     }
-    let Some(at) = items.iter().position(|(_, item)| item.starts_with('-') && item.ends_with('c')) else {
-        return Words::default();
-    };
+    // The flag may stand among other letters, as in `-euc`. Long options of bash, such as `--norc`, are not it.
+    let is_flag = |item: &str| item.starts_with('-') && !item.starts_with("--") && item.ends_with('c');
+    let Some(at) = items.iter().position(|(_, item)| is_flag(item)) else { return Words::default() };
     let Some(((script_path, script), rest)) = items[at + 1..].split_first() else { return Words::default() };
     // The first word after a script is its name.
     let arguments = rest.get(1..).unwrap_or_default().iter().cloned();
