@@ -108,9 +108,13 @@ impl Cluster {
     pub(crate) fn judge_all(&self, documents: &[Document]) -> Vec<AdmissionOutcome> {
         let mut outcomes = parallel::map(documents, |document| self.judge(document, None));
         let mut seen = HashMap::new();
-        for (document, outcome) in documents.iter().zip(&mut outcomes) {
+        for (number, (document, outcome)) in (1..).zip(documents.iter().zip(&mut outcomes)) {
             let Some(name) = outcome.checked.clone() else { continue };
             if document.name().is_empty() {
+                // A generated name has the form that the server would give it. Objects in several files may have the same beginning.
+                if let Some(stored) = &mut outcome.stored {
+                    stored.object["metadata"]["name"] = Value::from(format!("{}{number:05}", name.name));
+                }
                 continue;
             }
             match seen.entry((document.group(), name.kind.clone(), name.namespace.clone(), name.name.clone()))
@@ -156,7 +160,7 @@ impl Cluster {
         let stored = accepted.filter(|_| !refused).map(|object| StoredManifest {
             document: document.clone(),
             namespace: namespace.to_shared(),
-            object: self.in_stored_version(&resource, document, object),
+            object: self.in_stored_version(&resource, object),
         });
         AdmissionOutcome { checked: Some(name), findings, stored }
     }
@@ -188,14 +192,8 @@ impl Cluster {
         AdmissionOutcome { checked: None, findings: vec![finding], stored: Some(stored) }
     }
 
-    /// Converts an object of our own kinds to the storage version, and drops a status that users have written. A generated
-    /// name has the form that the server would give it.
-    fn in_stored_version(&self, resource: &Resource, document: &Document, mut object: Value) -> Value {
-        if document.name().is_empty() {
-            let line = document.start().line;
-            object["metadata"]["name"] =
-                Value::from(format!("{}{line:05}", document.text("/metadata/generateName")));
-        }
+    /// Converts an object of our own kinds to the storage version, and drops a status that users have written.
+    fn in_stored_version(&self, resource: &Resource, mut object: Value) -> Value {
         if resource.group != GROUP {
             return object;
         }

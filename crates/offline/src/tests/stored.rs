@@ -129,6 +129,17 @@ fn what_a_cluster_would_refuse_is_no_part_of_the_world() {
 }
 
 #[test]
+fn services_with_generated_names_are_all_in_the_scene() {
+    let text = HEAD.replace("name: one", "generateName: one-");
+    let of_file = |file: &str| longboat_manifest::parse(file, &text).unwrap().remove(0);
+    let documents = [of_file("a.yaml"), of_file("b.yaml")];
+    let scene = Scene::new(&documents, &Settings::default()).unwrap();
+    let names: Vec<_> =
+        scene.subjects.iter().filter_map(|subject| subject.service.metadata.name.as_deref()).collect();
+    assert_eq!(names, ["one-00001", "one-00002"]);
+}
+
+#[test]
 fn an_old_object_is_stored_in_the_new_version_with_its_defaults() {
     let text = "apiVersion: serving.kserve.io/v1alpha1\nkind: LLMInferenceService\nmetadata: {name: one}\nspec:\n  \
                 model: {uri: 'hf://a/b', criticality: High}\n  router: {scheduler: {}}\n";
