@@ -2,20 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1;
+use k8s_openapi::{Resource, api::core::v1};
 use longboat_api::{
     foreign::{
         gateway::{Gateway, Listener},
         httproute::HTTPRoute,
         reference::ParentReference,
     },
+    groups,
     v1alpha2::LLMInferenceServiceSpec,
 };
 use longboat_gateway::{Problem, attachment_problem};
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::Document;
 use longboat_plan::Plan;
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::{
     finding::{Advice, Finding, Source},
@@ -23,7 +24,6 @@ use crate::{
 };
 
 /// The Gateways and Namespaces in the manifests.
-#[derive(Default)]
 pub(super) struct ManifestGateways<'a> {
     gateways: BTreeMap<Key, (Gateway, &'a Document)>,
     namespaces: BTreeMap<String, v1::Namespace>,
@@ -33,31 +33,17 @@ pub(super) struct ManifestGateways<'a> {
 
 impl<'a> ManifestGateways<'a> {
     pub(super) fn among(sound: &'a [StoredManifest]) -> Self {
-        let mut given = Self::default();
-        for one in sound {
-            match one.document.kind() {
-                "Gateway" if is_of_gateway_api(one) => {
-                    if let Ok(gateway) = Gateway::deserialize(&one.object) {
-                        given.gateways.insert(one.key(), (gateway, &one.document));
-                    }
-                }
-                "Namespace" => {
-                    if let Ok(namespace) = v1::Namespace::deserialize(&one.object) {
-                        given.namespaces.insert(one.name().to_owned(), namespace);
-                    }
-                }
-                _ => {}
-            }
-        }
-        given
+        let gateways = of_gateway_api(sound).map(|(one, gateway)| (one.key(), (gateway, &one.document)));
+        let namespaces = sound.iter().filter(|one| one.document.kind() == "Namespace");
+        let namespaces = namespaces
+            .filter_map(|one| Some((one.name().to_owned(), v1::Namespace::deserialize(&one.object).ok()?)));
+        Self { gateways: gateways.collect(), namespaces: namespaces.collect() }
     }
 
     /// Returns findings about the HTTPRoutes in the manifests.
     pub(super) fn of_routes(&self, sound: &[StoredManifest]) -> Vec<Finding> {
         let mut all = Vec::new();
-        let routes = sound.iter().filter(|one| one.document.kind() == "HTTPRoute" && is_of_gateway_api(one));
-        for one in routes {
-            let Ok(route) = HTTPRoute::deserialize(&one.object) else { continue };
+        for (one, route) in of_gateway_api::<HTTPRoute>(sound) {
             let name = one.object_name();
             for (at, parent) in route.spec.parent_refs.iter().enumerate() {
                 let Some(refusal) = self.refusal(&route, parent) else { continue };
@@ -118,9 +104,13 @@ impl<'a> ManifestGateways<'a> {
     }
 }
 
-/// Istio has a Gateway too.
-pub(super) fn is_of_gateway_api(one: &StoredManifest) -> bool {
-    one.document.api_version().starts_with("gateway.networking.k8s.io/")
+/// The objects of a kind of the Gateway API. Istio has a Gateway too, and Linkerd an HTTPRoute.
+pub(super) fn of_gateway_api<K: Resource + DeserializeOwned>(
+    sound: &[StoredManifest],
+) -> impl Iterator<Item = (&StoredManifest, K)> {
+    let is_it =
+        |one: &&StoredManifest| one.document.kind() == K::KIND && one.document.group() == groups::GATEWAY;
+    sound.iter().filter(is_it).filter_map(|one| Some((one, K::deserialize(&one.object).ok()?)))
 }
 
 /// The reasons of the Gateway API for routes that listeners do not admit, and for those whose host names they do not have.

@@ -1,6 +1,6 @@
 //! Gateways in the manifests: the certificates that they name, their parameters, and what our controller refuses.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use longboat_api::foreign::{gateway::Gateway, httproute::HTTPRoute};
@@ -11,7 +11,7 @@ use longboat_gateway::{
 use longboat_key::{Key, Name, Namespace};
 use serde::Deserialize;
 
-use super::{absent::ManifestObjects, attachment::is_of_gateway_api};
+use super::{absent::ManifestObjects, attachment::of_gateway_api};
 use crate::{
     finding::{Finding, Source},
     stored::StoredManifest,
@@ -32,8 +32,7 @@ pub(super) fn findings(sound: &[StoredManifest], given: &ManifestObjects) -> Vec
         .filter(|secret| secret.type_.as_deref() == Some(TLS))
         .collect();
     let mut all = Vec::new();
-    for one in of_kind("Gateway").filter(|one| is_of_gateway_api(one)) {
-        let Ok(gateway) = Gateway::deserialize(&one.object) else { continue };
+    for (one, gateway) in of_gateway_api::<Gateway>(sound) {
         let name = one.object_name();
         let is_ours = is_ours(sound, &gateway);
         for (at, problem) in listener_problems(&gateway).into_iter().filter(|_| is_ours) {
@@ -87,21 +86,15 @@ fn is_ours(sound: &[StoredManifest], gateway: &Gateway) -> bool {
 
 /// Returns an error for each field that our controller refuses of a route to one of its Gateways in the manifests.
 pub(super) fn refused_fields(sound: &[StoredManifest]) -> Vec<Finding> {
-    let of_kind = |kind: &'static str| {
-        sound.iter().filter(move |one| one.document.kind() == kind && is_of_gateway_api(one))
-    };
-    let gateways: BTreeMap<Key, Gateway> = of_kind("Gateway")
-        .filter_map(|one| Some((one.key(), Gateway::deserialize(&one.object).ok()?)))
-        .filter(|(_, gateway)| is_ours(sound, gateway))
-        .collect();
+    let gateways = of_gateway_api::<Gateway>(sound).filter(|(_, gateway)| is_ours(sound, gateway));
+    let gateways: BTreeSet<Key> = gateways.map(|(one, _)| one.key()).collect();
     let mut all = Vec::new();
-    for one in of_kind("HTTPRoute") {
-        let Ok(route) = HTTPRoute::deserialize(&one.object) else { continue };
+    for (one, route) in of_gateway_api::<HTTPRoute>(sound) {
         let parent = route.spec.parent_refs.iter().find_map(|parent| {
             let within = parent.namespace.as_deref().map_or(one.namespace.as_deref(), Namespace);
-            gateways.get_key_value(&Key::new(within, Name(&*parent.name)))
+            gateways.get(&Key::new(within, Name(&*parent.name)))
         });
-        let Some((parent, _)) = parent else { continue };
+        let Some(parent) = parent else { continue };
         let name = one.object_name();
         for Problem { reason, message } in route_problems(route) {
             let (path, rest) = message.find(' ').map_or((&*message, ""), |end| message.split_at(end));

@@ -14,9 +14,8 @@ use longboat_api::{
 use longboat_key::{Key, Name, Namespace};
 use longboat_plan::{Plan, names};
 use regex::Regex;
-use serde::Deserialize;
 
-use super::absent::ManifestObjects;
+use super::{absent::ManifestObjects, attachment::of_gateway_api};
 use crate::{
     finding::{Advice, Finding, ObjectName, Source},
     pods::{main_containers, words},
@@ -73,16 +72,11 @@ pub(super) fn missing(
     given: &ManifestObjects,
     is_made: impl Fn(&'static str, &Key) -> bool,
 ) -> Vec<Finding> {
-    let notes = routes(sound).filter_map(|(one, route)| {
+    let notes = of_gateway_api(sound).filter_map(|(one, route)| {
         let name = one.object_name();
         given.note_of_route(&one.document, &name, &route, &is_made)
     });
     notes.collect()
-}
-
-fn routes(sound: &[StoredManifest]) -> impl Iterator<Item = (&StoredManifest, HTTPRoute)> {
-    let routes = sound.iter().filter(|one| one.document.kind() == "HTTPRoute");
-    routes.filter_map(|one| Some((one, HTTPRoute::deserialize(&one.object).ok()?)))
 }
 
 /// Returns an error for each back end of HTTPRoutes in the manifests that no gateway sends requests to.
@@ -91,12 +85,12 @@ pub(super) fn without_back_ends(sound: &[StoredManifest]) -> Vec<Finding> {
         let name = one.object_name();
         no_back_ends("spec", &route.spec.rules).map(|found| at(one, &name, found)).collect::<Vec<_>>()
     };
-    routes(sound).flat_map(of_route).collect()
+    of_gateway_api(sound).flat_map(of_route).collect()
 }
 
 /// Returns findings about the HTTPRoutes in the manifests.
 pub(super) fn of_files(scene: &Scene, sound: &[StoredManifest], given: &ManifestObjects) -> Vec<Finding> {
-    let routes: Vec<(&StoredManifest, HTTPRoute)> = routes(sound).collect();
+    let routes: Vec<(&StoredManifest, HTTPRoute)> = of_gateway_api(sound).collect();
     if routes.is_empty() {
         return Vec::new();
     }
