@@ -141,7 +141,7 @@ fn explained(view: View<'_>, objects: &[Object], found: Vec<(usize, FieldPath)>)
         let value = object.value.pointer(&place.pointer).cloned().unwrap_or_default();
         let trace = traces.get(&(at, place.pointer.clone())).cloned().unwrap_or_default();
         let copied = trace.copied.as_deref().and_then(|pointer| by_pointer.get(pointer)).cloned();
-        let from = match copied.or_else(|| beside(objects, at, &place, &value, &traces, &by_pointer)) {
+        let from = match copied.or_else(|| beside(at, &place, &value, &traces, &by_pointer)) {
             Some(field) => Source::Copied(Box::new(field)),
             None => Source::Computed {
                 rule: rule(object, &place.path, &value).to_owned(),
@@ -164,7 +164,6 @@ fn explained(view: View<'_>, objects: &[Object], found: Vec<(usize, FieldPath)>)
 /// Finds the field from which a field without its own trace is copied, by its neighbours in the child. Some fields have no
 /// trace: empty objects cannot be changed for tracing, and neither can some names.
 fn beside(
-    objects: &[Object],
     at: usize,
     place: &FieldPath,
     value: &Value,
@@ -177,79 +176,24 @@ fn beside(
         let rest = pointer.strip_prefix(parent)?;
         let origin = copied.strip_suffix(rest)?;
         let field = by_pointer.get(format!("{origin}/{last}").as_str())?;
-        (objects[at].value.pointer(&place.pointer) == Some(value) && field.value == *value)
-            .then(|| field.clone())
+        (field.value == *value).then(|| field.clone())
     })
 }
 
-/// The rules for fields that the controller computes, by place: the kind, the beginning of the path, a part of it, and the
-/// rule.
-const RULES: [(&str, &str, &str, &str); 22] = [
-    ("", "metadata.ownerReferences", "", "the service owns its child objects"),
-    ("", "metadata.name", "", "child objects are named after the service"),
-    ("", "metadata.namespace", "", "child objects are in the namespace of the service"),
-    (
-        "",
-        "metadata.labels",
-        "",
-        "labels by which the controller finds its child objects, and labels copied from the service",
-    ),
-    (
-        "",
-        "metadata.annotations",
-        "",
-        "annotations copied from the service, and annotations of the \
-                                      controller",
-    ),
-    ("", "apiVersion", "", "the kind of the child object"),
-    ("", "kind", "", "the kind of the child object"),
-    (
-        "Secret",
-        "",
-        "",
-        "a certificate for the names and addresses of the service, issued if there is no valid one",
-    ),
-    ("ConfigMap", "", "", "a copy of the platform's CA bundle"),
-    (
-        "ServiceAccount",
-        "",
-        "",
-        "the ServiceAccount of the scheduler, with the image pull secrets of the \
-                                model server's ServiceAccount",
-    ),
-    ("Role", "", "", "the rights of the scheduler"),
-    ("ClusterRoleBinding", "", "", "allows the scheduler to check tokens"),
-    ("RoleBinding", "", "", "binds the role of the scheduler to its ServiceAccount"),
-    ("Deployment", "spec.selector", "", "the pods of this workload; fixed when the Deployment is created"),
-    (
-        "Deployment",
-        "spec.template.metadata",
-        "",
-        "labels of the workload, and labels copied from the service",
-    ),
-    ("Deployment", "spec.strategy", "", "two pickers at the same time would each see only part of the load"),
-    ("Deployment", "", "storage-initializer", "the container that downloads the model"),
-    ("Deployment", "", "OTEL_", "tracing"),
-    ("Deployment", "", "provision-location", "the folder for the downloaded model"),
-    ("Deployment", "", ".args[", "arguments that the controller adds, or rewrites for the picker's version"),
-    (
-        "HTTPRoute",
-        "spec.rules",
-        "",
-        "the route of the effective spec, with routing by model name and the API group of the pool",
-    ),
-    ("Service", "", "", "the Service in front of the pods, or of the picker"),
-];
+/// The rules for fields that the controller computes. A line has a kind, the beginning of a path, a part of path or value, and the
+/// rule; `*` is anything. The first line that fits is used.
+const RULES: &str = include_str!("rules.txt");
 
 fn rule(object: &Object, path: &str, value: &Value) -> &'static str {
     let kind = object.value["kind"].as_str().unwrap_or_default();
     let text = value.as_str().unwrap_or_default();
-    RULES
-        .iter()
-        .find(|(of, start, part, _)| {
-            (of.is_empty() || *of == kind)
-                && path.starts_with(start)
-                && (part.is_empty() || path.contains(part) || text.contains(part))
-        })
-        .map_or("the controller adds it", |(.., rule)| *rule)
+    let found = RULES.lines().find_map(|line| {
+        let (pattern, rule) = line.split_once(": ")?;
+        let [of, start, part] = pattern.split(' ').collect::<Vec<_>>()[..] else { return None };
+        let fits = (of == "*" || of == kind)
+            && (start == "*" || path.starts_with(start))
+            && (part == "*" || path.contains(part) || text.contains(part));
+        fits.then_some(rule)
+    });
+    found.unwrap_or("the controller adds it")
 }

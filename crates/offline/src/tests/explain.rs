@@ -30,6 +30,23 @@ fn child_fields(scene: &Scene, path: &str) -> Vec<explain::ChildField> {
 }
 
 #[test]
+fn computed_fields_have_the_rule_of_their_place() {
+    let scene = scene_of(
+        "apiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceService\nmetadata: {name: chat, annotations: \
+         {longboat.dev/runtime-adapters: 'true'}}\nspec:\n  model: {uri: 'hf://a/b', lora: {adapters: [{name: x, uri: 'hf://c/d'}]}}\n",
+    );
+    for (path, expected) in [
+        ("deployment.metadata.name", "child objects are named after the service"),
+        ("deployment.metadata.namespace", "child objects are in the namespace of the service"),
+        ("configmap.data", "the LoRA adapters that the loader of each pod loads"),
+    ] {
+        let [field] = &child_fields(&scene, path)[..] else { panic!("{path}") };
+        let Source::Computed { rule, .. } = &field.from else { panic!("{field:?}") };
+        assert_eq!(rule, expected, "{path}");
+    }
+}
+
+#[test]
 fn a_field_names_its_layer_its_line_and_what_it_replaced() {
     let scene = scene();
     let [replicas] = &fields(&scene, "spec.replicas")[..] else { panic!("one field") };
