@@ -11,129 +11,9 @@ pub(crate) const NOT_BASE64: &str = "illegal base64";
 /// What an API server says first about a quantity that is neither a string nor an integer.
 pub(crate) const MISTYPED_QUANTITY: &str = "must be of type integer,string";
 
-const POD_METADATA: &str = "a template here is the spec of a pod: write labels and annotations in `labels` and `annotations` beside it";
-const GROUP_SIZE: &str = "a group has data / dataLocal pods, one of them the leader: set `parallelism`, and `replicas` for more groups";
-const HTTP_SPEC: &str = "this is a field of the route's spec: write it below `http.spec`";
-const PICKER_CONFIG: &str =
-    "write it below `config.inline`, with apiVersion and kind of the EndpointPickerConfig";
-const RESOURCES: &str = "write it below `resources` of the container";
-const POD_FIELDS: &str = "a template here is the spec of a pod: write its fields without `spec`";
-
-/// Fields from documents and other tools that this API has at another path: the last names of the path, the version (`None`
-/// for all), and the advice. The first match is used.
-const RELOCATED_FIELDS: &[(&[&str], Option<&str>, &str)] = &[
-    (
-        &["workerSpec"],
-        None,
-        "set the pod template of workers in `spec.worker`; `spec.parallelism` (data, dataLocal or \
-         pipeline) determines their number",
-    ),
-    (&["worker", "replicas"], None, GROUP_SIZE),
-    (&["worker", "size"], None, GROUP_SIZE),
-    (&["worker", "template"], None, "workers have the spec of a pod: write its fields without `template`"),
-    (&["template", "metadata"], None, POD_METADATA),
-    (&["template", "annotations"], None, POD_METADATA),
-    (&["template", "labels"], None, POD_METADATA),
-    (&["worker", "metadata"], None, POD_METADATA),
-    (&["template", "spec"], None, POD_FIELDS),
-    (&["worker", "spec"], None, POD_FIELDS),
-    (&["tensorParallelSize"], None, "write `spec.parallelism.tensor`"),
-    (&["parallelism", "tensorParallelism"], None, "write `spec.parallelism.tensor`"),
-    (&["scaling", "hpa"], None, "write it below `wva`"),
-    (&["dataParallelSize"], None, "write `spec.parallelism.data` and `spec.parallelism.dataLocal`"),
-    (&["pipelineParallelSize"], None, "write `spec.parallelism.pipeline`"),
-    (
-        &["criticality"],
-        Some("v1alpha2"),
-        "only v1alpha1 has this field, and it has no effect there: remove it",
-    ),
-    (&["pool", "spec", "targetPort"], Some("v1alpha1"), "write `targetPortNumber: 8000`"),
-    (&["pool", "spec", "targetPort"], None, "write `targetPorts: [{number: 8000}]`"),
-    (
-        &["pool", "spec", "targetPortNumber"],
-        None,
-        "this is the v1alpha1 form of a pool: in v1alpha2 write `targetPorts: [{number: 8000}]`",
-    ),
-    (
-        &["pool", "spec", "extensionRef"],
-        None,
-        "this is the v1alpha1 form of a pool: in v1alpha2 write `endpointPickerRef: {name, port: {number}}`",
-    ),
-    (
-        &["pool", "spec", "targetPorts"],
-        Some("v1alpha1"),
-        "this is the v1alpha2 form of a pool: in v1alpha1 write `targetPortNumber`, or use apiVersion v1alpha2",
-    ),
-    (
-        &["pool", "spec", "endpointPickerRef"],
-        Some("v1alpha1"),
-        "this is the v1alpha2 form of a pool: in v1alpha1 write `extensionRef`, or use apiVersion v1alpha2",
-    ),
-    (&["gateway", "managed"], None, "write `gateway: {}`: without `refs`, it is the platform's Gateway"),
-    (&["route", "managed"], None, "write `route: {}`: without `http`, the controller makes the route"),
-    (
-        &["route", "httpRoute"],
-        None,
-        "write `route: {}` for a route that the controller makes, or `http` for one of your own",
-    ),
-    (&["http", "hostnames"], None, HTTP_SPEC),
-    (&["http", "parentRefs"], None, HTTP_SPEC),
-    (&["http", "rules"], None, HTTP_SPEC),
-    (&["scheduler", "config", "featureGates"], None, PICKER_CONFIG),
-    (&["scheduler", "config", "plugins"], None, PICKER_CONFIG),
-    (&["scheduler", "config", "schedulingProfiles"], None, PICKER_CONFIG),
-    (
-        &["scheduler", "endpointPickerConfig"],
-        None,
-        "write `config: {inline: …}`, with apiVersion and kind of the EndpointPickerConfig",
-    ),
-    (&["router", "template"], None, "the pods of the model server are in `spec.template`"),
-    (&["template", "replicas"], None, "write `replicas` beside `template`"),
-    (&["containers", "limits"], None, RESOURCES),
-    (&["containers", "requests"], None, RESOURCES),
-    (&["prefill", "containers"], None, "containers belong to a pod: `spec.prefill.template.containers`"),
-    (&["spec", "containers"], None, "containers belong to a pod: `spec.template.containers`"),
-    (&["spec", "image"], None, "images belong to a container: `spec.template.containers[name=main].image`"),
-    (
-        &["spec", "resources"],
-        None,
-        "resources belong to a container: `spec.template.containers[name=main].resources`",
-    ),
-    (&["spec", "args"], None, "arguments belong to a container: `spec.template.containers[name=main].args`"),
-    (&["spec", "env"], None, "variables belong to a container: `spec.template.containers[name=main].env`"),
-    (&["spec", "minReplicas"], None, "write `spec.scaling.minReplicas`"),
-    (&["spec", "maxReplicas"], None, "write `spec.scaling.maxReplicas`"),
-    (&["spec", "autoscaling"], None, "write `spec.scaling`, with `maxReplicas`, and `wva` or `keda`"),
-    (&["spec", "decode"], None, "the pods that decode are in `spec.template`, beside `spec.prefill`"),
-    (&["spec", "scheduler"], None, "write `spec.router.scheduler`"),
-    (&["spec", "gateway"], None, "write `spec.router.gateway`"),
-    (&["spec", "route"], None, "write `spec.router.route`"),
-    (&["spec", "workload"], None, "write its fields below `spec`, without `workload`"),
-    (&["spec", "modelSource"], None, "write `spec.model`, with `uri` and `name`"),
-    (&["spec", "modelUri"], None, "write `spec.model.uri`"),
-    (&["spec", "storageUri"], None, "write `spec.model.uri`"),
-    (&["spec", "uri"], None, "write `spec.model.uri`"),
-    (&["spec", "name"], None, "write `spec.model.name`"),
-    (
-        &["model", "id"],
-        None,
-        "write `spec.model.uri`, for example `hf://ORGANISATION/MODEL`, and `spec.model.name`",
-    ),
-    (&["model", "storageUri"], None, "write `spec.model.uri`"),
-    (&["model", "modelName"], None, "write `spec.model.name`"),
-    (
-        &["spec", "predictor"],
-        None,
-        "this is a field of an InferenceService: an LLMInferenceService has `spec.model` and \
-         `spec.template`",
-    ),
-    (
-        &["conditions", "observedGeneration"],
-        None,
-        "conditions have no such field: use \
-                                                   `status.observedGeneration`",
-    ),
-];
+/// Fields from documents and other tools that this API has at another path. A line has the last names of their paths, and the advice.
+/// `@` and a version say that only this version has the field elsewhere. The first line that fits is used.
+const RELOCATED_FIELDS: &str = include_str!("relocated_fields.txt");
 
 /// Fields of a pod that people write beside its template.
 const OF_PODS: [&str; 9] = [
@@ -180,10 +60,14 @@ pub(crate) fn unknown_field(version: &str, resource: &Resource, path: &str) -> O
         return Some(advice);
     }
     let names: Vec<&str> = path.split('.').map(|name| name.split('[').next().unwrap_or_default()).collect();
-    let fits = |(tail, only, _): &&(&[&str], Option<&str>, &str)| {
-        names.ends_with(tail) && only.is_none_or(|only| only == version)
+    let fits = |field: &str| {
+        let (tail, only) = field.split_once('@').unwrap_or((field, version));
+        only == version && names.ends_with(&tail.split('.').collect::<Vec<_>>())
     };
-    let relocated = RELOCATED_FIELDS.iter().find(fits).map(|(_, _, advice)| (*advice).to_owned());
+    let relocated = RELOCATED_FIELDS.lines().find_map(|line| {
+        let (fields, advice) = line.split_once(": ")?;
+        fields.split(' ').any(fits).then(|| advice.to_owned())
+    });
     relocated.or_else(|| match names.as_slice() {
         [above @ .., "spec" | "prefill", field] if above.len() < 2 && OF_PODS.contains(field) => {
             let parent = path.strip_suffix(field)?;
