@@ -7,59 +7,73 @@ use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 
 use crate::{
     finding::Advice,
-    pods::{MAIN, containers_of, main_containers, pods},
+    pods::{MAIN, containers_of, main_containers},
 };
 
 /// What an engine is built for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Platform {
-    Cpu,
-    Nvidia,
-    Amd,
-    Intel,
-    Gaudi,
-    Tpu,
-    Neuron,
+#[derive(Debug, PartialEq, Eq)]
+struct Platform {
+    /// Its devices, as people say.
+    devices: &'static str,
+    /// The resource that a container requests most often.
+    resource: &'static str,
+    /// Words in the names and tags of images.
+    words: &'static [&'static str],
+    /// Beginnings of the names of its resources.
+    resources: &'static [&'static str],
 }
 
-use Platform::{Amd, Cpu, Gaudi, Intel, Neuron, Nvidia, Tpu};
-
-/// Words in the names and tags of images.
-const WORDS: [(&str, Platform); 10] = [
-    ("cpu", Cpu),
-    ("xeon", Cpu),
-    ("cuda", Nvidia),
-    ("rocm", Amd),
-    ("xpu", Intel),
-    ("gaudi", Gaudi),
-    ("habana", Gaudi),
-    ("hpu", Gaudi),
-    ("tpu", Tpu),
-    ("neuron", Neuron),
+static PLATFORMS: [Platform; 7] = [
+    Platform { devices: "the CPU", resource: CPU, words: &["cpu", "xeon"], resources: &[] },
+    // Parts of GPUs have resources such as `nvidia.com/mig-1g.5gb`.
+    Platform { devices: "NVIDIA's GPUs", resource: NVIDIA, words: &["cuda"], resources: &["nvidia.com/"] },
+    Platform {
+        devices: "AMD's GPUs",
+        resource: "amd.com/gpu",
+        words: &["rocm"],
+        resources: &["amd.com/gpu"],
+    },
+    Platform {
+        devices: "Intel's GPUs",
+        // The names end with the driver: i915 or xe.
+        resource: "gpu.intel.com/xe",
+        words: &["xpu"],
+        resources: &["gpu.intel.com/", "intel.com/gpu"],
+    },
+    Platform {
+        devices: "Gaudi",
+        resource: "habana.ai/gaudi",
+        words: &["gaudi", "habana", "hpu"],
+        resources: &["habana.ai/"],
+    },
+    Platform {
+        devices: "Google's TPUs",
+        resource: "google.com/tpu",
+        words: &["tpu"],
+        resources: &["google.com/tpu"],
+    },
+    Platform {
+        devices: "Neuron devices",
+        resource: "aws.amazon.com/neuron",
+        words: &["neuron"],
+        resources: &["aws.amazon.com/neuron"],
+    },
 ];
+
+const CPU: &str = "cpu";
+const NVIDIA: &str = "nvidia.com/gpu";
 
 /// Images of NVIDIA's platform whose names have no such word.
 const NVIDIA_IMAGES: [&str; 3] = ["vllm/vllm-openai", "lmsysorg/sglang", "llm-d/llm-d-aws"];
-
-/// Beginnings of the names of resources.
-const RESOURCES: [(&str, Platform); 7] = [
-    ("nvidia.com/", Nvidia),
-    ("amd.com/gpu", Amd),
-    ("gpu.intel.com/", Intel),
-    ("intel.com/gpu", Intel),
-    ("habana.ai/", Gaudi),
-    ("google.com/tpu", Tpu),
-    ("aws.amazon.com/neuron", Neuron),
-];
 
 pub(super) fn check(service: &LLMInferenceServiceSpec, spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let own_images: BTreeSet<String> =
         main_containers(service).filter(|(_, main)| main.image.is_some()).map(|(path, _)| path).collect();
     let has_devices = main_containers(spec).any(|(_, main)| extended_resources(main).next().is_some());
-    let mains = pods(spec).filter_map(|(pod_path, pod)| {
+    let mains = spec.server_pods().filter_map(|(pod_path, pod)| {
         let main = pod.containers.iter().find(|container| container.name == MAIN)?;
         let path = format!("{pod_path}.containers[name={MAIN}]");
-        elsewhere(&pod_path, pod, main)
+        elsewhere(pod_path, pod, main)
             .or_else(|| advice(&path, pod, main, has_devices || own_images.contains(&path)))
     });
     mains.collect()
@@ -67,13 +81,12 @@ pub(super) fn check(service: &LLMInferenceServiceSpec, spec: &LLMInferenceServic
 
 /// Devices of another container than that of the model server, which has none. A device belongs to one container.
 fn elsewhere(path: &str, pod: &PodSpec, main: &Container) -> Option<Advice> {
-    let is_for_cpu = main.image.as_deref().and_then(platform) == Some(Cpu);
+    let is_for_cpu = main.image.as_deref().and_then(platform).is_some_and(|of| of.resource == CPU);
     if is_for_cpu || extended_resources(main).next().is_some() || may_see_devices(pod, main) {
         return None;
     }
     containers_of(path, pod).filter(|(_, other)| other.name != MAIN).find_map(|(place, other)| {
-        let is_device = |name: &&str| RESOURCES.iter().any(|(prefix, _)| name.starts_with(prefix));
-        let device = extended_resources(other).find(is_device)?;
+        let device = extended_resources(other).find(|name| platform_of_resource(name).is_some())?;
         Some(Advice::warning(
             format!("{place}.resources"),
             "DeviceElsewhere",
@@ -93,57 +106,53 @@ fn advice(path: &str, pod: &PodSpec, main: &Container, needs_device: bool) -> Op
     let resources: Vec<&str> = extended_resources(main).collect();
     if resources.is_empty() {
         // Who leaves the image to a preset, and requests no device for any pod, may want to run the manifest on a laptop.
-        return (needs_device && built_for != Cpu && !may_see_devices(pod, main)).then(|| {
+        return (needs_device && built_for.resource != CPU && !may_see_devices(pod, main)).then(|| {
             Advice::warning(
                 format!("{path}.resources.limits"),
                 "NoDevice",
                 format!(
                     "has no device, and {image} computes on {} only: it does not start",
-                    built_for.devices()
+                    built_for.devices
                 ),
-                format!(
-                    "request one, such as `{}: \"1\"`, or use an image for the CPU",
-                    built_for.resource()
-                ),
+                format!("request one, such as `{}: \"1\"`, or use an image for the CPU", built_for.resource),
             )
         });
     }
-    let of = |name: &&str| {
-        RESOURCES.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, platform)| *platform)
-    };
-    let (name, given) = resources.iter().find_map(|name| Some((name, of(name)?)))?;
-    let fits = resources.iter().any(|name| of(name) == Some(built_for));
-    let effect = if built_for == Cpu { "they would stand idle" } else { "it does not start" };
+    let (name, given) = resources.iter().find_map(|name| Some((name, platform_of_resource(name)?)))?;
+    let fits = resources.iter().any(|name| platform_of_resource(name) == Some(built_for));
+    let effect = if built_for.resource == CPU { "they would stand idle" } else { "it does not start" };
     (!fits).then(|| {
         Advice::warning(
             format!("{path}.image"),
             "OtherDevice",
             format!(
                 "is {image}, which computes on {}, and the container gets {} ({name}): {effect}",
-                built_for.devices(),
-                given.devices()
+                built_for.devices, given.devices
             ),
-            format!("use an image for {}, or request other devices", given.devices()),
+            format!("use an image for {}, or request other devices", given.devices),
         )
     })
 }
 
+fn platform_of_resource(name: &str) -> Option<&'static Platform> {
+    PLATFORMS.iter().find(|platform| platform.resources.iter().any(|prefix| name.starts_with(prefix)))
+}
+
 /// Returns the platform that an image names. Returns `None` if it names none, or several.
-fn platform(image: &str) -> Option<Platform> {
+fn platform(image: &str) -> Option<&'static Platform> {
     let name = image.split('@').next().unwrap_or_default().to_ascii_lowercase();
     // The registry says nothing about the image.
     let path =
         name.split_once('/').filter(|(host, _)| host.contains(['.', ':'])).map_or(&*name, |(_, path)| path);
-    let mut found: Vec<Platform> = path
+    let words: Vec<&str> = path
         .split(|c: char| !c.is_ascii_alphanumeric())
         .map(|word| word.trim_end_matches(|c: char| c.is_ascii_digit()))
-        .filter_map(|word| WORDS.iter().find(|(known, _)| *known == word).map(|(_, platform)| *platform))
         .collect();
-    found.dedup();
     let repository = path.split(':').next().unwrap_or_default();
-    match found[..] {
-        [] => NVIDIA_IMAGES.contains(&repository).then_some(Nvidia),
-        [platform] => Some(platform),
+    let mut named = PLATFORMS.iter().filter(|of| words.iter().any(|word| of.words.contains(word)));
+    match (named.next(), named.next()) {
+        (None, _) => PLATFORMS.iter().find(|of| of.resource == NVIDIA && NVIDIA_IMAGES.contains(&repository)),
+        (one, None) => one,
         _ => None,
     }
 }
@@ -165,60 +174,31 @@ fn may_see_devices(pod: &PodSpec, main: &Container) -> bool {
         || main.security_context.as_ref().is_some_and(|context| context.privileged == Some(true))
 }
 
-// === impl Platform ===
-
-impl Platform {
-    fn devices(self) -> &'static str {
-        match self {
-            Cpu => "the CPU",
-            Nvidia => "NVIDIA's GPUs",
-            Amd => "AMD's GPUs",
-            Intel => "Intel's GPUs",
-            Gaudi => "Gaudi",
-            Tpu => "Google's TPUs",
-            Neuron => "Neuron devices",
-        }
-    }
-
-    /// The resource that a container requests most often.
-    fn resource(self) -> &'static str {
-        match self {
-            Cpu => "cpu",
-            Nvidia => "nvidia.com/gpu",
-            Amd => "amd.com/gpu",
-            Intel => "gpu.intel.com/xe",
-            Gaudi => "habana.ai/gaudi",
-            Tpu => "google.com/tpu",
-            Neuron => "aws.amazon.com/neuron",
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Amd, Cpu, Gaudi, Intel, Nvidia, Tpu, platform};
+    use super::platform;
     use crate::advice::tests::{said, service};
 
     #[test]
     fn images_name_their_platform() {
         for (image, built_for) in [
-            ("ghcr.io/llm-d/llm-d-cuda:v0.9.0", Some(Nvidia)),
-            ("vllm/vllm-openai:latest", Some(Nvidia)),
-            ("docker.io/vllm/vllm-openai:v0.23.0", Some(Nvidia)),
-            ("vllm/vllm-openai-cpu:v0.23.0@sha256:89e1", Some(Cpu)),
-            ("vllm/vllm-openai-rocm:latest", Some(Amd)),
-            ("rocm/vllm:rocm7.0_vllm", Some(Amd)),
-            ("lmsysorg/sglang:v0.5.1-cu126", Some(Nvidia)),
-            ("lmsysorg/sglang:v0.5.1-rocm630", Some(Amd)),
-            ("registry.redhat.io/rhaiis/vllm-cuda-rhel9:3", Some(Nvidia)),
-            ("ghcr.io/llm-d/llm-d-hpu:v0.5", Some(Gaudi)),
-            ("ghcr.io/llm-d/llm-d-xpu:v0.5", Some(Intel)),
-            ("vllm/vllm-tpu:nightly", Some(Tpu)),
+            ("ghcr.io/llm-d/llm-d-cuda:v0.9.0", Some("nvidia.com/gpu")),
+            ("vllm/vllm-openai:latest", Some("nvidia.com/gpu")),
+            ("docker.io/vllm/vllm-openai:v0.23.0", Some("nvidia.com/gpu")),
+            ("vllm/vllm-openai-cpu:v0.23.0@sha256:89e1", Some("cpu")),
+            ("vllm/vllm-openai-rocm:latest", Some("amd.com/gpu")),
+            ("rocm/vllm:rocm7.0_vllm", Some("amd.com/gpu")),
+            ("lmsysorg/sglang:v0.5.1-cu126", Some("nvidia.com/gpu")),
+            ("lmsysorg/sglang:v0.5.1-rocm630", Some("amd.com/gpu")),
+            ("registry.redhat.io/rhaiis/vllm-cuda-rhel9:3", Some("nvidia.com/gpu")),
+            ("ghcr.io/llm-d/llm-d-hpu:v0.5", Some("habana.ai/gaudi")),
+            ("ghcr.io/llm-d/llm-d-xpu:v0.5", Some("gpu.intel.com/xe")),
+            ("vllm/vllm-tpu:nightly", Some("google.com/tpu")),
             ("cuda.example.com/team/engine:v1", None),
             ("ghcr.io/team/vllm:cpu-and-cuda", None),
             ("ghcr.io/llm-d/llm-d-inference-sim:v0.5", None),
         ] {
-            assert_eq!(platform(image), built_for, "{image}");
+            assert_eq!(platform(image).map(|of| of.resource), built_for, "{image}");
         }
     }
 
