@@ -7,7 +7,7 @@ use longboat_quantity::Quantity;
 
 use crate::{
     finding::Advice,
-    pods::{half_of, halves, main_containers, pods},
+    pods::{half_of, main_containers},
 };
 
 /// No process starts with less memory, in bytes.
@@ -16,7 +16,7 @@ const MIN_BYTES: i128 = 1 << 20;
 /// No file needs less on a volume: one page, or one block.
 const MIN_VOLUME_BYTES: i128 = 1 << 12;
 
-/// Finds memory and disk of pods in which nothing can run or has room, such as `memory: 16` for 16 GiB.
+/// Finds memory, disk and tiers of KV cache in which nothing can run or has room, such as `memory: 16` for 16 GiB.
 pub(super) fn without_unit(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let mut all = Vec::new();
     let mut judge = |path: String, amount: Option<&Amount>, min: i128, what: &str| {
@@ -24,20 +24,18 @@ pub(super) fn without_unit(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
             return;
         };
         if (1..min).contains(&bytes) {
-            let message = format!("is {bytes} bytes, in which nothing {what}");
-            all.push(Advice::warning(
-                path,
-                "MemoryWithoutUnit",
-                message,
-                format!("write a unit, such as {bytes}Gi"),
-            ));
+            let message = format!("is {bytes} bytes, in which {what}");
+            let hint = format!("write a unit, such as {bytes}Gi");
+            all.push(Advice::warning(path, "MemoryWithoutUnit", message, hint));
         }
     };
-    for (path, pod) in pods(spec) {
+    for (path, pod) in spec.server_pods() {
         for container in &pod.containers {
             let Some(resources) = &container.resources else { continue };
             for (kind, amounts) in [("limits", &resources.limits), ("requests", &resources.requests)] {
-                for (resource, what) in [("memory", "can run"), ("ephemeral-storage", "has room")] {
+                for (resource, what) in
+                    [("memory", "nothing can run"), ("ephemeral-storage", "nothing has room")]
+                {
                     let path =
                         format!("{path}.containers[name={}].resources.{kind}.{resource}", container.name);
                     let amount = amounts.as_ref().and_then(|amounts| amounts.get(resource));
@@ -48,31 +46,17 @@ pub(super) fn without_unit(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
         for volume in pod.volumes.iter().flatten() {
             let size = volume.empty_dir.as_ref().and_then(|volume| volume.size_limit.as_ref());
             let path = format!("{path}.volumes[name={}].emptyDir.sizeLimit", volume.name);
-            judge(path, size, MIN_VOLUME_BYTES, "has room");
+            judge(path, size, MIN_VOLUME_BYTES, "nothing has room");
         }
     }
-    all
-}
-
-/// Finds tiers for offloaded KV cache that hold nothing, such as `cpu: 10` for 10 GiB.
-pub(super) fn tiers_without_unit(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
-    let mut all = Vec::new();
-    for (path, half) in halves(spec) {
+    for (path, half) in spec.workloads() {
         let Some(offloading) = &half.kv_cache_offloading else { continue };
         let path = format!("{path}.kvCacheOffloading");
-        let files = offloading.secondary.iter().enumerate().filter_map(|(at, tier)| {
-            let size = &tier.file_system.as_ref()?.empty_dir.as_ref()?.size;
-            Some((format!("{path}.secondary[{at}].fileSystem.emptyDir.size"), size))
-        });
-        for (path, size) in std::iter::once((format!("{path}.cpu"), &offloading.cpu)).chain(files) {
-            let Some(bytes) = Quantity::parse(&size.0.0).map(Quantity::whole) else { continue };
-            if (1..MIN_BYTES).contains(&bytes) {
-                all.push(Advice::warning(
-                    path,
-                    "MemoryWithoutUnit",
-                    format!("is {bytes} bytes, in which no block of KV cache has room"),
-                    format!("write a unit, such as {bytes}Gi"),
-                ));
+        let mut judge = |path, size| judge(path, Some(size), MIN_BYTES, "no block of KV cache has room");
+        judge(format!("{path}.cpu"), &offloading.cpu.0);
+        for (at, tier) in offloading.secondary.iter().enumerate() {
+            if let Some(disk) = tier.file_system.as_ref().and_then(|files| files.empty_dir.as_ref()) {
+                judge(format!("{path}.secondary[{at}].fileSystem.emptyDir.size"), &disk.size.0);
             }
         }
     }
@@ -91,6 +75,7 @@ pub(super) fn over_limit(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
         let Some(limit) = limits.and_then(|limits| limits.get("memory")).map(|limit| &limit.0) else {
             continue;
         };
+        // The cache is in `/dev/shm`, whose pages count for the container that writes them.
         if bytes(cache).zip(bytes(limit)).is_some_and(|(cache, limit)| cache >= limit) {
             all.push(Advice::warning(
                 format!("{path}.resources.limits.memory"),

@@ -49,7 +49,6 @@ pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
     all.extend(memory::check(&effective.spec));
     all.extend(memory::over_limit(&effective.spec));
     all.extend(memory::without_unit(&effective.spec));
-    all.extend(memory::tiers_without_unit(&effective.spec));
     all.extend(images::check(&effective.spec));
     all.extend(empty_dir::check(&effective.spec));
     all.extend(device_names::check(&effective.spec));
