@@ -4,6 +4,11 @@ use longboat_plan::{Child, ChildKind, Children, ObjectRef, Snapshot, yaml};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+/// The kind of a child as manifests have it, such as `Deployment`.
+pub(crate) fn kind_of(child: ChildKind) -> &'static str {
+    child.go_type().rsplit('.').next().unwrap_or_default()
+}
+
 /// A child as the controller would write it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Object {
@@ -40,6 +45,7 @@ pub(crate) fn documents<S>(children: &Children<S>, secret: impl Fn(&mut Value)) 
 fn document<K: Child + Serialize>(objects: &[K], secret: &impl Fn(&mut Value), text: &mut String) {
     for object in objects {
         text.push_str("---\n");
+        // A tree of JSON costs three times the rest, so only Secrets, which have values to hide, become one.
         if K::CHILD_KIND == ChildKind::Secret {
             let mut value = one(object);
             secret(&mut value);

@@ -14,6 +14,7 @@ use longboat_strategy::Cause;
 
 use crate::{
     finding::{Finding, ObjectName, Source},
+    objects,
     scene::{PlannedService, Scene},
 };
 
@@ -30,6 +31,7 @@ pub fn findings(scene: &Scene, service: &LLMInferenceService, planned: &PlannedS
         let spec = planned.effective.as_ref().map_or(&service.spec, |effective| &*effective.spec);
         let origins = refusal.origins(service, spec, &planned.plan, &planned.snapshot);
         let layers = Layers { scene, service, effective: planned.effective.as_ref() };
+        // Tracing plans dozens of times, so it ends after the first causes of a child.
         let untraced = refusal.causes.get(origins.len()..).filter(|causes| !causes.is_empty());
         let rest = untraced.map(|causes| {
             let message = format!("{} that are not listed", counted(causes.len(), "more error"));
@@ -70,7 +72,7 @@ struct Layers<'a> {
 
 impl Layers<'_> {
     fn finding(&self, refusal: &Refusal, cause: &Cause, origin: Option<&str>) -> Finding {
-        let kind = refusal.child.kind.go_type().rsplit('.').next().unwrap_or_default();
+        let kind = objects::kind_of(refusal.child.kind);
         let whose = match refusal.child.kind {
             _ if !refusal.of_operator => "",
             ChildKind::ScaledObject => "the HorizontalPodAutoscaler of ",
@@ -133,7 +135,7 @@ impl Layers<'_> {
 
     /// Advice for a header value that has no room for the names of all adapters.
     fn routing_advice(&self, refusal: &Refusal, cause: &Cause) -> Option<String> {
-        let adapters = self.effective?.spec.model.lora.as_ref().map_or(0, |lora| lora.adapters.len());
+        let adapters = self.effective?.spec.adapters().len();
         if refusal.child.kind != ChildKind::HTTPRoute || adapters == 0 {
             return None;
         }
@@ -202,9 +204,8 @@ impl Layers<'_> {
         }
         let resources = path.strip_prefix("spec.")?.strip_suffix(".limits")?;
         let composed = serde_json::to_value(&self.effective?.spec).ok()?;
-        let at = paths::positions(&composed, resources)?;
-        let pointer = format!("/{}", at.replace(['.', '['], "/").replace(']', ""));
-        let resources = composed.pointer(&pointer)?;
+        let steps = paths::parse(resources)?;
+        let resources = steps.iter().try_fold(&composed, |value, step| Some(step.follow(value)?.0))?;
         let requests = resources["requests"].as_object()?.iter();
         let mut wanted =
             requests.filter(|(name, _)| name.contains('/') && resources["limits"].get(*name).is_none());

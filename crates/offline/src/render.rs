@@ -1,13 +1,13 @@
 //! `render`: the objects that the controller would write.
 
 use longboat_api::v1alpha2::{API_VERSION, LLMInferenceService};
+use longboat_compose::Effective;
 use longboat_manifest::parallel;
 use longboat_plan::{ObjectRef, Plan, Problem, yaml};
 use serde_json::{Value, json};
 
 use crate::{
-    advice::{self},
-    finding::Advice,
+    advice,
     objects::{self, Object},
     refusal,
     scene::{PlannedService, PlanningError, Scene},
@@ -100,15 +100,24 @@ fn rendered<T>(
 
 /// Returns what is probably not meant in a planned service.
 pub fn warnings(scene: &Scene, service: &LLMInferenceService, planned: &PlannedService) -> Vec<Note> {
-    let mut texts = Vec::new();
+    let mut all = Vec::new();
     if let Some(effective) = &planned.effective {
-        for warning in effective.warnings.iter().chain(&scene.layer_warnings(service, effective)) {
-            texts.push(format!("{}: {}", warning.reason, warning.message));
-        }
-        texts.extend(advice::of(scene, service, effective).iter().map(Advice::sentence));
+        all = of_layers(scene, service, effective);
+        all.extend(advice::of(scene, service, effective).iter().map(|advice| warning(advice.sentence())));
     }
-    texts.extend(planned.plan.events.iter().map(|event| format!("{}: {}", event.reason, event.message)));
-    texts.into_iter().map(|message| Note { severity: Severity::Warning, message }).collect()
+    let events = planned.plan.events.iter();
+    all.extend(events.map(|event| warning(format!("{}: {}", event.reason, event.message))));
+    all
+}
+
+/// Returns what is probably not meant in the layers of a composed service.
+fn of_layers(scene: &Scene, service: &LLMInferenceService, effective: &Effective) -> Vec<Note> {
+    let all = effective.warnings.iter().cloned().chain(scene.layer_warnings(service, effective));
+    all.map(|found| warning(format!("{}: {}", found.reason, found.message))).collect()
+}
+
+fn warning(message: String) -> Note {
+    Note { severity: Severity::Warning, message }
 }
 
 /// Says why planning stopped.
@@ -152,18 +161,14 @@ fn fill_in(plan: &Plan, secret: &mut Value) {
 /// If the service cannot be composed.
 pub fn effective(scene: &Scene, service: &LLMInferenceService) -> Result<(Value, Vec<Note>), PlanningError> {
     let effective = scene.compose(service)?;
-    let warnings = effective.warnings.iter().cloned().chain(scene.layer_warnings(service, &effective));
-    let notes = warnings.map(|warning| Note {
-        severity: Severity::Warning,
-        message: format!("{}: {}", warning.reason, warning.message),
-    });
+    let notes = of_layers(scene, service, &effective);
     let object = json!({
         "apiVersion": API_VERSION,
         "kind": "LLMInferenceService",
         "metadata": { "name": service.metadata.name, "namespace": service.metadata.namespace },
         "spec": effective.spec,
     });
-    Ok((object, notes.collect()))
+    Ok((object, notes))
 }
 
 /// Formats objects as a stream of YAML documents.

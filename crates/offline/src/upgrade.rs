@@ -89,7 +89,7 @@ impl Upgrade {
         let mut text = String::new();
         for change in &self.services {
             // Writing to a String cannot fail.
-            text.push_str(&diff::to_text(std::slice::from_ref(&change.difference)));
+            text.push_str(&diff::to_text([&change.difference]));
             if !change.pins.is_empty() {
                 text.push_str(
                     "  to keep the current values, set these fields in the service or in a config of its \

@@ -194,17 +194,19 @@ fn one(
     let mut rolls = Vec::new();
     let mut pairs: Vec<(String, Option<Value>, Option<Value>)> = Vec::new();
     if live {
+        // Both follow the table of kinds, so they have the same order.
         let finished = render::finished(&planned.plan);
         for (write, object) in
             objects::writes(&planned.plan.children, &planned.snapshot).into_iter().zip(finished)
         {
+            // A certificate that will be issued has no value before.
             let issued = object.value["data"]["tls.crt"] == render::CERTIFICATE_PLACEHOLDER;
             let shown = if issued { object.value } else { write.after };
             pairs.push((name_of(&shown), write.live, Some(shown)));
         }
         for reference in &planned.plan.remove {
-            let kind = reference.kind.go_type().rsplit('.').next().unwrap_or_default();
-            pairs.push((format!("{kind}/{}", reference.key.name), Some(json!({})), None));
+            let name = format!("{}/{}", objects::kind_of(reference.kind), reference.key.name);
+            pairs.push((name, Some(json!({})), None));
         }
     } else {
         let old = old_planned.as_ref().map(|planned| render::finished(&planned.plan)).unwrap_or_default();

@@ -10,7 +10,7 @@ use longboat_api::{
         reference::BackendObjectReference,
     },
     groups,
-    v1alpha2::{KedaTrigger, LLMInferenceService, LLMInferenceServiceSpec, RouteSpec},
+    v1alpha2::{KedaTrigger, LLMInferenceService, LLMInferenceServiceSpec},
 };
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::{Document, nearest};
@@ -74,13 +74,8 @@ impl ManifestObjects {
         let is_stopped = annotations::is_stopped(service.metadata.annotations.as_ref());
         let effective = planned.effective.as_ref().filter(|_| !is_stopped)?;
         let namespace = Namespace::of(&service.metadata);
-        let made: BTreeSet<(String, Key)> = objects::of(&planned.plan.children)
-            .into_iter()
-            .map(|object| {
-                let kind = object.value["kind"].as_str().unwrap_or_default().to_owned();
-                (kind, object.reference.key)
-            })
-            .collect();
+        let made = planned.plan.children.references().map(|child| (objects::kind_of(child.kind), child.key));
+        let made: BTreeSet<(&str, Key)> = made.collect();
         let mut needed = RequiredObjects(BTreeSet::new());
         needed.of_router(namespace, &effective.spec, &planned.snapshot.platform.ingress.gateway);
         for route in &planned.plan.children.http_routes {
@@ -104,7 +99,7 @@ impl ManifestObjects {
         };
         let is_told = |text: &str| known.iter().any(|finding| finding.message.starts_with(text));
         let is_known = |kind: &'static str, key: &Key| {
-            made.contains(&(kind.to_owned(), key.clone()))
+            made.contains(&(kind, key.clone()))
                 || is_unplanned(kind, key)
                 || is_told(&format!("{kind} {key}"))
         };
@@ -195,13 +190,12 @@ impl RequiredObjects {
     }
 
     fn of_router(&mut self, namespace: Namespace<&str>, spec: &LLMInferenceServiceSpec, platform: &Key) {
-        let Some(router) = &spec.router else { return };
-        for reference in router.gateway.iter().flat_map(|gateway| &gateway.refs) {
+        for reference in spec.gateway_refs() {
             let within =
                 if reference.namespace.is_empty() { namespace } else { Namespace(&*reference.namespace) };
             self.add("Gateway", within, &reference.name);
         }
-        let own = router.route.as_ref().and_then(|route| route.http.as_ref()?.spec.as_ref());
+        let own = spec.route().and_then(|route| route.http.as_ref()?.spec.as_ref());
         for parent in own.iter().flat_map(|route| &route.parent_refs) {
             let within = parent.namespace.as_deref().map_or(namespace, Namespace);
             // The presets name the platform's.
@@ -210,10 +204,10 @@ impl RequiredObjects {
                 self.add("Gateway", within, &parent.name);
             }
         }
-        for reference in router.route.iter().flat_map(RouteSpec::refs) {
+        for reference in spec.route().iter().flat_map(|route| route.refs()) {
             self.add("HTTPRoute", namespace, &reference.name);
         }
-        let pool = router.scheduler.as_ref().and_then(|scheduler| scheduler.pool.as_ref());
+        let pool = spec.scheduler().and_then(|scheduler| scheduler.pool.as_ref());
         if let Some(reference) = pool.and_then(|pool| pool.ref_.as_ref()) {
             self.add("InferencePool", namespace, &reference.name);
         }

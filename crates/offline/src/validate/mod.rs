@@ -54,6 +54,13 @@ impl Report {
         self.findings.iter().filter(|finding| finding.severity == severity).count()
     }
 
+    /// Notes that an object that was checked has errors.
+    fn refuse(&mut self, object: &ObjectName) {
+        if let Some((_, is_sound)) = self.checked.iter_mut().find(|(checked, _)| checked == object) {
+            *is_sound = false;
+        }
+    }
+
     /// Whether there are no errors.
     pub fn is_clean(&self) -> bool {
         self.count(Severity::Error) == 0
@@ -139,11 +146,8 @@ fn together(
     let of_routes = of_routes.chain(own_routes::without_back_ends(sound));
     let of_contents = contents::api_keys(sound).into_iter().chain(contents::further_defaults(sound));
     for finding in of_routes.chain(of_contents) {
-        if finding.is_error()
-            && let Some((_, is_sound)) =
-                report.checked.iter_mut().find(|(checked, _)| finding.object.as_ref() == Some(checked))
-        {
-            *is_sound = false;
+        if let Some(object) = finding.object.as_ref().filter(|_| finding.is_error()) {
+            report.refuse(object);
         }
         report.findings.push(finding);
     }
@@ -203,28 +207,25 @@ fn together(
         (name, findings.unwrap_or_default())
     });
     for (name, findings) in checked {
-        if findings.iter().any(Finding::is_error)
-            && let Some((_, is_sound)) = report.checked.iter_mut().find(|(checked, _)| *checked == name)
-        {
-            *is_sound = false;
+        if findings.iter().any(Finding::is_error) {
+            report.refuse(&name);
         }
-        // The webhooks only warn about some mistakes that are errors for the service as a whole.
         report.findings.retain(|known| {
+            // The webhooks only warn about some mistakes that are errors for the service as a whole.
             let is_repeated = |finding: &Finding| {
                 finding.object == known.object
                     && finding.path == known.path
                     && finding.message == known.message
             };
-            !findings.iter().any(is_repeated)
-        });
-        // What is an error need not be warned about too.
-        let has_error =
-            |path: &str| findings.iter().any(|finding| finding.is_error() && finding.path == path);
-        report.findings.retain(|known| {
-            known.severity != Severity::Warning
-                || known.object.as_ref() != Some(&name)
-                || known.path.is_empty()
-                || !has_error(&known.path)
+            // What is an error need not be warned about too.
+            let is_worse = |finding: &Finding| {
+                known.severity == Severity::Warning
+                    && known.object.as_ref() == Some(&name)
+                    && !known.path.is_empty()
+                    && finding.is_error()
+                    && finding.path == known.path
+            };
+            !findings.iter().any(|finding| is_repeated(finding) || is_worse(finding))
         });
         report.findings.extend(findings);
     }
