@@ -166,6 +166,7 @@ impl Address {
             if part.contains('/') {
                 return Err("expected hf://OWNER/MODEL[:REVISION]: a folder of a model is not allowed");
             }
+            // These are the rules of `validate_repo_id` in huggingface_hub.
             let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
             let ends = |c: char| matches!(c, '-' | '.');
             if !part.chars().all(taken)
@@ -252,6 +253,7 @@ impl Address {
                     rest.join("/")
                 ));
             }
+            // Without a revision, the hub takes `main`.
             [owner, name] | [owner, name, "tree", "main"] | [owner, name, "blob", "main", ..] => {
                 format!("hf://{owner}/{name}")
             }
@@ -288,6 +290,7 @@ impl Address {
     /// Whether the host is an Azure store. Its addresses name folders of objects, which need another protocol.
     fn is_azure(&self) -> bool {
         let host = self.host().split(':').next().unwrap_or_default().to_ascii_lowercase();
+        // `ACCOUNT.z01.blob.storage.azure.net` is the host of an account in one of Azure's DNS zones.
         let in_zone = |kind: &str| {
             let zone = host.strip_suffix(".storage.azure.net").and_then(|host| host.rsplit_once('.'));
             let (rest, last) = zone.unwrap_or_default();

@@ -19,6 +19,7 @@ pub fn problem(image: &str) -> Option<&'static str> {
         Some(colon) => (&name[..last + colon], Some(&name[last + colon + 1..])),
         None => (name, None),
     };
+    // The grammar is that of the package distribution/reference, where a tag is `[\w][\w.-]{0,127}`.
     let in_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if tag.is_some_and(|tag| {
         !tag.starts_with(in_word)
@@ -49,6 +50,7 @@ pub fn problem(image: &str) -> Option<&'static str> {
         _ => name,
     };
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    // Looser than there, where `a..b` and `a._b` are no parts either.
     let is_part = |part: &str| {
         part.starts_with(is_plain)
             && part.ends_with(is_plain)

@@ -67,6 +67,7 @@ impl Progress {
 
     /// Parses the progress of a download. Returns `None` if the text is something else or too long.
     pub fn parse(text: &[u8]) -> Option<Self> {
+        // The text comes from a pod, whose image may answer anything.
         serde_json::from_slice(text).ok().filter(|_| text.len() <= MAX_PROGRESS)
     }
 }

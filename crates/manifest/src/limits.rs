@@ -30,6 +30,7 @@ pub(crate) fn options() -> Options {
     if let Some(budget) = &mut options.budget {
         budget.max_depth = MAX_DEPTH;
         budget.max_nodes = MAX_NODES;
+        // The end of a map or a list is an event, too.
         budget.max_events = 2 * MAX_NODES;
     }
     options

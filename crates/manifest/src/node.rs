@@ -43,6 +43,7 @@ struct Content {
 
 impl<'de> Deserialize<'de> for Read {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // `referenced` is the place of an alias; `defined` would be that of its anchor, perhaps in another field.
         let read = Spanned::<Content>::deserialize(deserializer)?;
         let node = Node { at: Position::of_parser(read.referenced), parts: read.value.parts };
         Ok(Self { value: read.value.value, node })
@@ -133,6 +134,7 @@ impl<'de> Visitor<'de> for ContentVisitor {
         let (mut values, mut nodes) = (Map::new(), Vec::new());
         while let Some(key) = fields.next_key::<Spanned<String>>()? {
             let Read { value, node } = fields.next_value()?;
+            // No key comes twice: the parser refuses it (`limits::options`).
             nodes.push((key.value.as_str().into(), Position::of_parser(key.referenced), node));
             values.insert(key.value, value);
         }

@@ -39,6 +39,7 @@ pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<
         }
         all
     });
+    // Workers take chunks in the order of the input, and finish them in any order.
     all.sort_by_key(|(place, _)| *place);
     all.into_iter().flat_map(|(_, done)| done).collect()
 }

@@ -50,10 +50,12 @@ pub fn parse_all(source: &str, text: &str) -> ParseOutput {
         return reading;
     }
     let name: Arc<str> = source.into();
+    // Editors on Windows may write a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let input: Arc<str> = text.into();
     let chunks = split(text);
     let (chunks, rest) = chunks.split_at(chunks.len().min(MAX_DOCUMENTS));
+    // Each document is parsed alone, so a mistake in one hides nothing of the others.
     let documents = crate::parallel::map(chunks, |chunk| chunk.documents(&name, &input));
     // A list is one chunk with many objects, and each that is wrong is a problem of its own.
     let mut documents = documents.into_iter().flatten();
@@ -80,6 +82,7 @@ fn check(document: &Document) -> Result<(), ManifestError> {
     if !document.object.is_object() {
         return missing("expected a Kubernetes object (a mapping with apiVersion, kind and metadata)");
     }
+    // A line of dashes that is one too many cuts an object in two, and the second half has neither.
     if document.api_version().is_empty() && document.kind().is_empty() && document.start().line > 1 {
         return missing(
             "the object has no `apiVersion`: `---` begins a new object, so remove it if these lines belong to the one before",
@@ -232,6 +235,7 @@ impl Chunk<'_> {
 
     /// Converts a position in the chunk to the position in its input.
     fn place(&self, at: Position) -> Position {
+        // Only the first line of a chunk may begin inside a line of the input.
         let columns = if at.line == 1 { self.columns } else { 0 };
         Position { line: at.line + self.lines, column: at.column + columns }
     }

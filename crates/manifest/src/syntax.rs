@@ -11,6 +11,7 @@ pub(crate) fn explain(text: &str, at: Position, message: String) -> (Position, S
     let lines: Vec<&str> = text.lines().collect();
     let stopped = (at.line as usize).saturating_sub(1).min(lines.len().saturating_sub(1));
     let Some(line) = lines.get(stopped) else { return (at, message) };
+    // Foreign lines and wrong spaces explain whatever the parser says, so they come first. The others go by its words.
     let known = foreign_text(&lines, stopped)
         .or_else(|| tab(&lines, stopped))
         .or_else(|| other_space(&lines, stopped))
@@ -192,6 +193,7 @@ fn indentation(lines: &[&str], stopped: usize, message: &str) -> Option<(Positio
     }
     let own = width(lines[stopped]);
     let begins_item = lines[stopped].trim_start().starts_with("- ");
+    // Seen from below, a mapping is still open if no line between has less indentation.
     let mut open: Vec<usize> = Vec::new();
     for number in search(stopped.checked_sub(1)?) {
         let line = lines[number];
