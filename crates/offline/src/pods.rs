@@ -7,26 +7,12 @@ use longboat_plan::Children;
 
 const SHELLS: [&str; 4] = ["ash", "bash", "dash", "sh"];
 
-/// The workloads of a spec, with their paths: that of the service itself, and that for prefill.
-pub(crate) fn halves(spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (&'static str, &WorkloadSpec)> {
-    let prefill = spec.prefill.as_deref().map(|half| ("spec.prefill", half));
-    [("spec", &spec.workload)].into_iter().chain(prefill)
-}
-
 /// The workload that has a field at this path.
 pub(crate) fn half_of<'a>(
     spec: &'a LLMInferenceServiceSpec,
     path: &str,
 ) -> Option<(&'static str, &'a WorkloadSpec)> {
-    halves(spec).filter(|(half, _)| path.starts_with(half)).last()
-}
-
-/// The pods of model servers.
-pub(crate) fn pods(spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (String, &PodSpec)> {
-    halves(spec).flat_map(|(path, half)| {
-        let pods = [("template", half.template.as_deref()), ("worker", half.worker.as_deref())];
-        pods.into_iter().filter_map(move |(field, pod)| Some((format!("{path}.{field}"), pod?)))
-    })
+    spec.workloads().filter(|(half, _)| path.starts_with(half)).last()
 }
 
 /// The containers of a pod, those of its beginning first.
@@ -42,12 +28,12 @@ pub(crate) fn containers_of<'a>(
 
 /// The containers of the pods of model servers.
 pub(crate) fn containers(spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (String, &Container)> {
-    pods(spec).flat_map(|(path, pod)| containers_of(&path, pod))
+    spec.server_pods().flat_map(|(path, pod)| containers_of(path, pod))
 }
 
 /// The containers of model servers.
 pub(crate) fn main_containers(spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (String, &Container)> {
-    pods(spec).filter_map(|(path, pod)| {
+    spec.server_pods().filter_map(|(path, pod)| {
         let main = pod.containers.iter().find(|container| container.name == MAIN)?;
         Some((format!("{path}.containers[name={MAIN}]"), main))
     })
@@ -70,6 +56,15 @@ pub(crate) fn placed_words<'a>(
         let words = words.iter().flatten().enumerate();
         words.map(move |(at, word)| (format!("{path}.{list}[{at}]"), word.as_str()))
     })
+}
+
+/// Like [`placed_words`], split at spaces: a script is one element with many words.
+pub(crate) fn split_words<'a>(
+    path: &str,
+    container: &'a Container,
+) -> impl Iterator<Item = (String, &'a str)> + use<'a> {
+    placed_words(path, container)
+        .flat_map(|(at, element)| element.split_ascii_whitespace().map(move |word| (at.clone(), word)))
 }
 
 /// A Secret or a ConfigMap without which a container or a volume of a pod does not start.

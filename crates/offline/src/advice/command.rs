@@ -31,6 +31,7 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
 }
 
 fn advice(path: &str, container: &Container) -> Option<Advice> {
+    // No shell splits a command: its first item is the name of a file.
     let program = container.command.as_ref()?.first()?;
     if let Some((first, others)) = program.split_once(char::is_whitespace) {
         let first = base(first);

@@ -2,13 +2,13 @@
 
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 
-use crate::{finding::Advice, pods::pods};
+use crate::finding::Advice;
 
 const MEMORY: &str = "Memory";
 
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let mut all = Vec::new();
-    for (path, pod) in pods(spec) {
+    for (path, pod) in spec.server_pods() {
         for volume in pod.volumes.iter().flatten() {
             let Some(medium) = volume.empty_dir.as_ref().and_then(|volume| volume.medium.as_deref()) else {
                 continue;

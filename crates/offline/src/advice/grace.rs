@@ -5,7 +5,7 @@ use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 
 use crate::{
     finding::Advice,
-    pods::{base, containers_of, pods},
+    pods::{base, containers_of},
 };
 
 /// The grace period of pods that set none, in seconds.
@@ -14,9 +14,10 @@ const DEFAULT_GRACE: i64 = 30;
 /// Finds `preStop` hooks that sleep as long as the grace period or longer. API servers refuse these if they use the field `sleep`.
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let mut all = Vec::new();
-    for (path, pod) in pods(spec) {
+    for (path, pod) in spec.server_pods() {
+        // The kubelet counts the time of the hook from the beginning of the grace period.
         let grace = pod.termination_grace_period_seconds.unwrap_or(DEFAULT_GRACE);
-        for (path, container) in containers_of(&path, pod) {
+        for (path, container) in containers_of(path, pod) {
             let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.pre_stop.as_ref());
             let Some(seconds) = hook.and_then(sleep).filter(|seconds| *seconds >= grace) else { continue };
             all.push(Advice::warning(

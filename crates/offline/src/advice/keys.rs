@@ -13,7 +13,7 @@ use longboat_plan::{Plan, Snapshot, has_credentials, secret_command};
 
 use crate::{
     finding::Advice,
-    pods::{NeededObject, needed_objects, pods, templates},
+    pods::{NeededObject, needed_objects, templates},
 };
 
 /// A key of an object, and the field that names it.
@@ -32,8 +32,8 @@ pub(super) fn check(
 ) -> Vec<Advice> {
     let namespace = Namespace::of(&service.metadata);
     let picker = spec.scheduler().and_then(|scheduler| scheduler.template.as_deref());
-    let all = pods(spec).chain(picker.map(|pod| ("spec.router.scheduler.template".to_owned(), pod)));
-    let missing = all.flat_map(|(path, pod)| references(&path, pod)).filter_map(|reference| {
+    let all = spec.server_pods().chain(picker.map(|pod| ("spec.router.scheduler.template", pod)));
+    let missing = all.flat_map(|(path, pod)| references(path, pod)).filter_map(|reference| {
         let KeyReference { path, kind, name, key } = &reference;
         let hint = reference.hint_if_missing(snapshot, namespace)?;
         let message = format!(

@@ -73,7 +73,7 @@ fn unreplaced(address: &Address) -> Option<(String, String)> {
 fn addresses(snapshot: &Snapshot, spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let mut found = unfetchable(spec);
     let platform = &snapshot.platform;
-    let adapters = spec.model.lora.iter().flat_map(|lora| &lora.adapters).enumerate();
+    let adapters = spec.adapters().iter().enumerate();
     let adapters =
         adapters.map(|(at, adapter)| (format!("spec.model.lora.adapters[{at}].uri"), &adapter.uri));
     let model = std::iter::once(("spec.model.uri".to_owned(), &spec.model.uri));

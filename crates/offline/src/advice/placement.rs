@@ -3,10 +3,12 @@
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, PodSpec};
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 
-use crate::{finding::Advice, pods::pods};
+use crate::finding::Advice;
 
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
-    pods(spec).flat_map(|(path, pod)| affinity(&path, pod).into_iter().chain(gates(&path, pod))).collect()
+    spec.server_pods()
+        .flat_map(|(path, pod)| affinity(path, pod).into_iter().chain(gates(path, pod)))
+        .collect()
 }
 
 fn affinity(path: &str, pod: &PodSpec) -> Vec<Advice> {

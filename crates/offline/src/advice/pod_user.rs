@@ -4,22 +4,20 @@ use std::collections::BTreeMap;
 
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 
-use crate::{
-    finding::Advice,
-    pods::{containers_of, pods},
-};
+use crate::{finding::Advice, pods::containers_of};
 
 /// Finds containers that no kubelet starts: their user is root, and `runAsNonRoot` forbids it. Presets set it.
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     // A user of the pod is that of several containers.
     let mut by_path = BTreeMap::new();
-    for (path, pod) in pods(spec) {
+    for (path, pod) in spec.server_pods() {
         let of_pod = pod.security_context.as_ref();
-        for (at, container) in containers_of(&path, pod) {
+        for (at, container) in containers_of(path, pod) {
             let own = container.security_context.as_ref();
+            // The fields of a container win over those of its pod, each by itself.
             let (user, place) = match own.and_then(|own| own.run_as_user) {
                 Some(user) => (Some(user), at),
-                None => (of_pod.and_then(|pod| pod.run_as_user), path.clone()),
+                None => (of_pod.and_then(|pod| pod.run_as_user), path.to_owned()),
             };
             let non_root =
                 own.and_then(|own| own.run_as_non_root).or(of_pod.and_then(|pod| pod.run_as_non_root));

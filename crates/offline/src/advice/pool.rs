@@ -12,9 +12,8 @@ use crate::{finding::Advice, pods::templates, scene::Scene};
 
 /// Finds a selector of the managed pool that matches no pod template of the service.
 pub(super) fn check(scene: &Scene, service: &LLMInferenceService, effective: &Effective) -> Option<Advice> {
-    let scheduler = effective.spec.router.as_ref()?.scheduler.as_ref()?;
     // Planning is expensive, and the pool of most services is that of the preset.
-    scheduler.pool.as_ref()?.spec.as_ref()?;
+    effective.spec.scheduler()?.pool.as_ref()?.spec.as_ref()?;
     let (mut plan, ..) = scene.plan_spec(service, &effective.spec).ok()?;
     let picker = names::scheduler(Name::of(&service.metadata));
     plan.children.deployments.retain(|deployment| deployment.metadata.name.as_ref() != Some(&picker));

@@ -8,12 +8,12 @@ use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 
 use crate::{
     finding::Advice,
-    pods::{MAIN, containers_of, pods, probes, words},
+    pods::{MAIN, containers_of, probes, words},
 };
 
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
-    let of_pod = |(path, pod): (String, &PodSpec)| -> Vec<Advice> {
-        let all: Vec<_> = containers_of(&path, pod).collect();
+    let of_pod = |(path, pod): (&str, &PodSpec)| -> Vec<Advice> {
+        let all: Vec<_> = containers_of(path, pod).collect();
         // The containers of a pod share its address, so a sidecar may answer.
         let ports: Vec<&ContainerPort> =
             all.iter().flat_map(|(_, container)| container.ports.iter().flatten()).collect();
@@ -24,7 +24,7 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
         };
         all.iter().flat_map(of_container).collect()
     };
-    pods(spec).flat_map(of_pod).collect()
+    spec.server_pods().flat_map(of_pod).collect()
 }
 
 /// Finds a port that a flag of an engine sets, and at which no probe of its container finds it.
@@ -58,6 +58,7 @@ fn of_probe(path: &str, probe: &Probe, container: &Container, of_pod: &[&Contain
                 || words(container).any(|word| word.contains(&number.to_string()))
                 || of_pod.iter().any(|port| port.container_port == *number)
         }
+        // Kubelets look up a name among the ports of the container itself.
         IntOrString::String(name) => ports.iter().any(|port| port.name.as_ref() == Some(name)),
     };
     let asked = match port {

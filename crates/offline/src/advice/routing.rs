@@ -42,8 +42,7 @@ fn routing_by_model(spec: &LLMInferenceServiceSpec) -> Option<Advice> {
 /// Finds prefill pods to which nobody sends requests: only a picker names one of them for a request.
 fn prefill_without_picker(spec: &LLMInferenceServiceSpec) -> Option<Advice> {
     spec.prefill.as_ref()?;
-    let has_picker = spec.router.as_ref().is_some_and(|router| router.scheduler.is_some());
-    (!has_picker).then(|| {
+    spec.scheduler().is_none().then(|| {
         Advice::warning(
             "spec.prefill",
             "PrefillWithoutPicker",

@@ -8,14 +8,14 @@ use longboat_key::{Name, Namespace};
 use longboat_manifest::nearest;
 use longboat_plan::{Snapshot, missing_prometheus, names};
 
-use crate::{finding::Advice, pods::halves};
+use crate::finding::Advice;
 
 /// Finds a scaling by the Workload Variant Autoscaler through KEDA for which the platform names no Prometheus.
 pub(super) fn without_prometheus(platform: &Platform, spec: &LLMInferenceServiceSpec) -> Option<Advice> {
     let by_wva = |half: &WorkloadSpec| {
         half.scaling.as_ref().and_then(|scaling| scaling.wva.as_ref()).is_some_and(|wva| wva.keda.is_some())
     };
-    let (path, _) = halves(spec).find(|(_, half)| by_wva(half))?;
+    let (path, _) = spec.workloads().find(|(_, half)| by_wva(half))?;
     Some(Advice::warning(
         format!("{path}.scaling.wva.keda"),
         "NoPrometheus",
@@ -65,7 +65,7 @@ pub(super) fn never_wakes(
 /// Finds mistakes in the triggers of both halves.
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let mut all = Vec::new();
-    for (path, half) in halves(spec) {
+    for (path, half) in spec.workloads() {
         let keda = half.scaling.as_ref().and_then(|scaling| scaling.keda.as_ref());
         for (at, trigger) in keda.and_then(|keda| keda.triggers.as_ref()).into_iter().flatten().enumerate() {
             let hint = nearest(trigger_types(), &trigger.type_);

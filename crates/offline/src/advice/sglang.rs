@@ -9,7 +9,7 @@ use longboat_api::{
 use super::probe_port;
 use crate::{
     finding::Advice,
-    pods::{main_containers, placed_words},
+    pods::{main_containers, split_words},
 };
 
 /// Flags that vLLM has and SGLang does not, and what to do instead. There are more; nobody lists SGLang's.
@@ -28,7 +28,7 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
         if engine.name != SGLANG.name {
             continue;
         }
-        let words = words(&path, main);
+        let words: Vec<_> = split_words(&path, main).collect();
         for (at, word) in &words {
             let name = word.split('=').next().unwrap_or_default().replace('_', "-");
             if let Some((flag, instead)) = OF_VLLM.iter().find(|(flag, _)| *flag == name) {
@@ -39,12 +39,6 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
         all.extend(other_port(main, &words));
     }
     all
-}
-
-/// The words of command and args, with their fields. A script is one element with many words.
-fn words<'a>(path: &str, main: &'a Container) -> Vec<(String, &'a str)> {
-    let words = placed_words(path, main);
-    words.flat_map(|(at, item)| item.split_ascii_whitespace().map(move |word| (at.clone(), word))).collect()
 }
 
 /// An image that has another engine than the one that the command starts.

@@ -13,7 +13,7 @@ use crate::{finding::Advice, pods::main_containers};
 /// Finds a vLLM for prefill or decode that has no connector for KV caches.
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Option<Advice> {
     // Without a picker nothing is prefilled, which other advice says.
-    spec.prefill.as_ref().and(spec.router.as_ref()?.scheduler.as_ref())?;
+    spec.prefill.as_ref().and(spec.scheduler())?;
     let mut engines = main_containers(spec).filter(|(_, container)| is_known_vllm(container));
     let (path, _) = engines.find(|(_, container)| connectors(container).is_empty())?;
     let half = if path.starts_with("spec.prefill") { "prefill" } else { "decode" };
@@ -30,7 +30,7 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Option<Advice> {
 
 /// Finds a plugin of the picker that waits for events of KV caches, where no engine publishes them.
 pub(super) fn without_events(spec: &LLMInferenceServiceSpec) -> Option<Advice> {
-    let config = spec.router.as_ref()?.scheduler.as_ref()?.config.as_ref()?.inline.as_ref()?;
+    let config = spec.scheduler()?.config.as_ref()?.inline.as_ref()?;
     let mut plugins = config["plugins"].as_array()?.iter();
     // Speculative entries stand for events.
     let at = plugins.position(|plugin| {

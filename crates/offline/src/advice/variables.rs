@@ -12,7 +12,7 @@ use longboat_plan::Snapshot;
 use super::MODEL_PATH;
 use crate::{
     finding::Advice,
-    pods::{MAIN, base, containers_of, is_shell, placed_words, pods, variable, words},
+    pods::{MAIN, base, containers_of, is_shell, main_containers, split_words, variable, words},
 };
 
 /// The kinds of stores from which models are downloaded with credentials.
@@ -42,23 +42,17 @@ pub(super) fn check(
         .as_ref()
         .is_some_and(|all| all.contains_key(&credentials.storage_secret_name_annotation));
     let mut all = Vec::new();
-    for (path, pod) in pods(spec) {
+    for (path, pod) in spec.server_pods() {
         if !has_secret {
             let annotation = &credentials.storage_secret_name_annotation;
             let stores = STORES.iter().filter(|store| downloads_from(store.scheme, service, spec));
-            all.extend(stores.filter_map(|store| store.credential_on_main(&path, pod, annotation)));
+            all.extend(stores.filter_map(|store| store.credential_on_main(path, pod, annotation)));
         }
-        for (path, container) in containers_of(&path, pod) {
-            all.extend(unread(&path, container));
-        }
-        for (path, main) in containers_of(&path, pod).filter(|(_, container)| container.name == MAIN) {
-            all.extend(misspelt(&path, main));
-        }
-        let main = pod.containers.iter().find(|container| container.name == MAIN);
-        all.extend(
-            main.filter(|_| spec.storage_initializer_enabled())
-                .and_then(|main| hub_model(&format!("{path}.containers[name={MAIN}]"), main)),
-        );
+        all.extend(containers_of(path, pod).filter_map(|(path, container)| unread(&path, container)));
+    }
+    for (path, main) in main_containers(spec) {
+        all.extend(misspelt(&path, main));
+        all.extend(hub_model(&path, main).filter(|_| spec.storage_initializer_enabled()));
     }
     all
 }
@@ -66,7 +60,7 @@ pub(super) fn check(
 fn downloads_from(scheme: Scheme, service: &LLMInferenceService, spec: &LLMInferenceServiceSpec) -> bool {
     let is_cached = service.metadata.labels.as_ref().is_some_and(|all| all.contains_key(LOCAL_MODEL));
     let model = (!is_cached).then_some(&spec.model.uri);
-    let adapters = spec.model.lora.iter().flat_map(|lora| &lora.adapters).map(|adapter| &adapter.uri);
+    let adapters = spec.adapters().iter().map(|adapter| &adapter.uri);
     spec.storage_initializer_enabled()
         && model.into_iter().chain(adapters).any(|uri| uri.address().scheme() == scheme)
 }
@@ -162,9 +156,7 @@ fn hub_model(path: &str, main: &Container) -> Option<Advice> {
     if main.image.as_deref().is_some_and(|image| image.contains("inference-sim")) {
         return None;
     }
-    // A script is one element with many words.
-    let mut all = placed_words(path, main)
-        .flat_map(|(at, element)| element.split_ascii_whitespace().map(move |word| (at.clone(), word)));
+    let mut all = split_words(path, main);
     // After the script of a preset, `serve` is no command.
     let is_served = words(main).any(|word| word.contains(&format!("serve {MODEL_PATH}")));
     let mut previous = "";

@@ -54,11 +54,8 @@ fn accounts(
     snapshot: &mut Snapshot,
     assumed: &mut Vec<String>,
 ) {
-    let scheduler = spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
-    let halves = std::iter::once(&spec.workload).chain(spec.prefill.as_deref());
-    let pods = halves
-        .flat_map(|half| [half.template.as_ref(), half.worker.as_ref()])
-        .chain([scheduler.and_then(|scheduler| scheduler.template.as_ref())]);
+    let picker = spec.scheduler().and_then(|scheduler| scheduler.template.as_deref());
+    let pods = spec.server_pods().map(|(_, pod)| pod).chain(picker);
     // Every namespace of a cluster has the account `default`.
     let default = Name(secrets::DEFAULT_ACCOUNT);
     if snapshot.service_accounts.get(namespace, default).is_none() {
@@ -66,7 +63,7 @@ fn accounts(
         snapshot.service_accounts.insert(Arc::new(account));
     }
     let managed = child_name(&service, suffix::EPP_SERVICE_ACCOUNT);
-    let named = pods.flatten().filter_map(|pod| pod.service_account_name.as_deref());
+    let named = pods.filter_map(|pod| pod.service_account_name.as_deref());
     for name in named.filter(|name| !name.is_empty() && *name != managed).collect::<BTreeSet<_>>() {
         if snapshot.service_accounts.get(namespace, Name(name)).is_none() {
             let account =
@@ -102,8 +99,7 @@ fn routes(
     snapshot: &mut Snapshot,
     assumed: &mut Vec<String>,
 ) {
-    let route = spec.router.as_ref().and_then(|router| router.route.as_ref());
-    for reference in route.iter().flat_map(|route| route.refs()) {
+    for reference in spec.route().iter().flat_map(|route| route.refs()) {
         if snapshot.http_routes.get(namespace, Name(&reference.name)).is_some() {
             continue;
         }
@@ -134,11 +130,10 @@ fn gateways(
         let within = within.filter(|within| !within.is_empty()).map_or(namespace, Namespace);
         wanted.insert(Key::new(within, Name(name)));
     };
-    let Some(router) = &spec.router else { return };
-    for reference in router.gateway.iter().flat_map(|gateway| &gateway.refs) {
+    for reference in spec.gateway_refs() {
         want(Some(&reference.namespace), &reference.name);
     }
-    let route = router.route.as_ref();
+    let route = spec.route();
     let managed = route.and_then(|route| route.http.as_ref()).and_then(|http| http.spec.as_ref());
     for parent in managed.iter().flat_map(|spec| &spec.parent_refs) {
         want(parent.namespace.as_deref(), &parent.name);

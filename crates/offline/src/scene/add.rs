@@ -48,6 +48,7 @@ impl Scene {
             self.configs.insert(layer);
             return Ok(());
         }
+        // A picker's configuration may be in it, and findings about that name its line.
         if stored.document.kind() == "ConfigMap" {
             self.documents.insert(key(), stored.document.clone());
         }

@@ -128,6 +128,7 @@ impl Scene {
         let defaults = longboat_manifest::parse("the built-in platform", DEFAULT_PLATFORM)
             .map_err(|error| SceneError::Default(error.to_string()))?;
         let mut snapshot = Snapshot::empty(
+            // What a command prints must not depend on the day on which it runs.
             Timestamp::UNIX_EPOCH,
             Arc::new(Platform::default()),
             settings.system_namespace.clone(),
@@ -160,6 +161,7 @@ impl Scene {
             }
             scene.admit(&cluster, &document, Some(system))?;
         }
+        // Places in the objects of an installation mean nothing to users.
         scene.documents.clear();
         Ok(scene)
     }
@@ -208,6 +210,7 @@ impl Scene {
     /// Like [`Scene::new`].
     pub fn overlay(&mut self, documents: &[Document], settings: &Settings) -> Result<(), SceneError> {
         let applied: Vec<Document>;
+        // Without a cluster, there is no object that somebody has applied before.
         let documents = if self.assuming {
             documents
         } else {
@@ -329,6 +332,7 @@ impl Scene {
     pub(crate) fn nearest_runtime(&self, namespace: Namespace<&str>, name: &str) -> Option<&str> {
         let known = || self.configs.runtime_names(namespace).map(|name| name.0);
         let has_all_parts = |known: &&str| name.split('-').all(|part| known.split('-').any(|of| of == part));
+        // People leave words out: `sglang` means `kserve-llm-sglang`, unless several runtimes have the word.
         let mut with_all = known().filter(has_all_parts);
         nearest(known(), name).or_else(|| with_all.next().filter(|_| with_all.next().is_none()))
     }
@@ -449,9 +453,10 @@ impl Scene {
         service: &LLMInferenceService,
         spec: &LLMInferenceServiceSpec,
     ) -> Result<(Plan, Snapshot, Vec<String>), PlanError> {
+        // A copy of its own, because planning records in it what it has asked for, and assumptions add to it.
         let mut snapshot = self.snapshot.clone();
         // Members of a group share their traffic. Services outside of a group do not depend on each other.
-        if spec.router.as_ref().and_then(|router| router.route.as_ref()?.group.as_ref()).is_some() {
+        if spec.route().is_some_and(|route| route.group.is_some()) {
             let all = self.subjects.iter().map(|subject| subject.service.as_ref());
             let near = all.filter(|other| other.metadata.namespace == service.metadata.namespace);
             add_peers(&mut snapshot.peers, near);

@@ -78,6 +78,7 @@ impl Kinds {
         let registry = if documents.iter().any(is_foreign) { &*ALL } else { &*OWN };
         let is_used = |definition: &&Document| {
             let spec = &definition.object["spec"];
+            // Of our own group this build's definitions count: those in the files may be of KServe, or of another release.
             let group = spec["group"].as_str().filter(|group| *group != GROUP);
             let kind = spec["names"]["kind"].as_str();
             documents.iter().any(|one| Some(one.group()) == group && Some(one.kind()) == kind)

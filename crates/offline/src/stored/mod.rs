@@ -197,6 +197,7 @@ impl Cluster {
         if resource.group != GROUP {
             return object;
         }
+        // A create request stores no status, as in the output of `kubectl get`.
         if let Some(fields) = object.as_object_mut() {
             fields.remove("status");
         }

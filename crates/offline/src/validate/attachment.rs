@@ -160,10 +160,8 @@ fn from(listener: &Listener) -> &str {
 
 /// Returns the field of a service from which the route has its hostnames or this parent.
 fn field_of(spec: &LLMInferenceServiceSpec, parent: &ParentReference, reason: &str) -> String {
-    let router = spec.router.as_ref();
     if reason != HOSTNAME {
-        let mut refs =
-            router.iter().filter_map(|router| router.gateway.as_ref()).flat_map(|gateway| &gateway.refs);
+        let mut refs = spec.gateway_refs().iter();
         let same = |(name, namespace): (&str, &str)| {
             name == parent.name && (namespace.is_empty() || Some(namespace) == parent.namespace.as_deref())
         };

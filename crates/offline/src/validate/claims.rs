@@ -9,7 +9,7 @@ use longboat_key::{Key, Name, Namespace};
 use longboat_plan::Plan;
 use serde::Deserialize;
 
-use crate::{finding::Advice, pods::halves, stored::StoredManifest};
+use crate::{finding::Advice, stored::StoredManifest};
 
 const ONE_NODE: &str = "ReadWriteOnce";
 const ONE_POD: &str = "ReadWriteOncePod";
@@ -85,7 +85,7 @@ fn warning(spec: &LLMInferenceServiceSpec, claim: &str, mode: &str, pods: i32) -
 
 /// The pods of the model servers, with how many there are at most.
 fn pods<'a>(plan: &'a Plan, spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (&'a PodSpec, i32)> {
-    let scaled = halves(spec).filter_map(|(_, half)| Some(half.scaling.as_ref()?.max_replicas)).max();
+    let scaled = spec.workloads().filter_map(|(_, half)| Some(half.scaling.as_ref()?.max_replicas)).max();
     let most = move |replicas: Option<i32>| replicas.unwrap_or(1).max(scaled.unwrap_or(0));
     let children = &plan.children;
     let deployments = children.deployments.iter().filter_map(move |deployment| {

@@ -51,13 +51,12 @@ pub(super) fn findings(scene: &Scene) -> Vec<Finding> {
 }
 
 fn route(spec: &LLMInferenceServiceSpec) -> Option<&HTTPRouteSpec> {
-    spec.router.as_ref()?.route.as_ref()?.http.as_ref()?.spec.as_deref()
+    spec.route()?.http.as_ref()?.spec.as_deref()
 }
 
 /// The path of a model's name.
 fn path(spec: &LLMInferenceServiceSpec, model: &str) -> String {
-    let adapters = spec.model.lora.as_ref().map_or(&[][..], |lora| &lora.adapters);
-    match adapters.iter().position(|adapter| adapter.name.as_deref() == Some(model)) {
+    match spec.adapters().iter().position(|adapter| adapter.name.as_deref() == Some(model)) {
         Some(at) => format!("spec.model.lora.adapters[{at}].name"),
         None => "spec.model.name".to_owned(),
     }

@@ -144,7 +144,7 @@ pub(super) fn of_service(
 }
 
 fn own_route(spec: &LLMInferenceServiceSpec) -> Option<&[HTTPRouteRule]> {
-    Some(&spec.router.as_ref()?.route.as_ref()?.http.as_ref()?.spec.as_ref()?.rules)
+    Some(&spec.route()?.http.as_ref()?.spec.as_ref()?.rules)
 }
 
 // === impl BackEnds ===

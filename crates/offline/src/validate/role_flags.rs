@@ -10,7 +10,7 @@ use longboat_manifest::Document;
 use super::advice;
 use crate::{
     finding::{Advice, Finding, ObjectName},
-    pods::{base, containers_of, pods, templates, words},
+    pods::{base, containers_of, templates, words},
     scene::{PlannedService, Scene},
 };
 
@@ -115,10 +115,9 @@ fn unknown_pool(
 
 /// Returns the path of an argument in the composed service. The last element of a list that has it is meant, first in `args`.
 fn argument(spec: &LLMInferenceServiceSpec, container: &str, word: &str) -> Option<String> {
-    let scheduler = spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
-    let picker = scheduler.and_then(|scheduler| scheduler.template.as_deref());
-    let picker = picker.map(|pod| ("spec.router.scheduler.template".to_owned(), pod));
-    let all = pods(spec).chain(picker).flat_map(|(path, pod)| containers_of(&path, pod));
+    let picker = spec.scheduler().and_then(|scheduler| scheduler.template.as_deref());
+    let picker = picker.map(|pod| ("spec.router.scheduler.template", pod));
+    let all = spec.server_pods().chain(picker).flat_map(|(path, pod)| containers_of(path, pod));
     all.filter(|(_, one)| one.name == container).find_map(|(path, one)| {
         let fields = [("args", &one.args), ("command", &one.command)];
         fields.into_iter().find_map(|(field, words)| {

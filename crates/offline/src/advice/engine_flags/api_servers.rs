@@ -68,10 +68,9 @@ fn loads_adapters(
     if is_open {
         return Some(open);
     }
-    let has_adapters = spec.model.lora.as_ref().is_some_and(|lora| !lora.adapters.is_empty());
     let annotations = service.metadata.annotations.as_ref();
     let asked = switches::value(annotations, RUNTIME_ADAPTERS).ok().flatten() == Some(true);
-    (asked && has_adapters).then_some("the annotation longboat.dev/runtime-adapters")
+    (asked && !spec.adapters().is_empty()).then_some("the annotation longboat.dev/runtime-adapters")
 }
 
 #[cfg(test)]

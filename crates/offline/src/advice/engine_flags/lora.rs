@@ -18,7 +18,7 @@ pub(super) fn check(
     service: &LLMInferenceService,
     spec: &LLMInferenceServiceSpec,
 ) -> Option<Advice> {
-    spec.model.lora.as_ref().filter(|lora| !lora.adapters.is_empty())?;
+    spec.adapters().first()?;
     let annotations = service.metadata.annotations.as_ref();
     let are_loaded_later = annotations.is_some_and(|all| all.contains_key(RUNTIME_ADAPTERS));
     if words.is_preset || are_loaded_later || uses.is_open || uses.last("--lora-modules").is_some() {

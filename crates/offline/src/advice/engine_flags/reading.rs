@@ -24,6 +24,7 @@ pub(super) fn read(kind: Kind, value: &str) -> Option<Reading> {
         Kind::Number => number(value).map(Reading::Number),
         Kind::SizeOrAuto if value.eq_ignore_ascii_case("auto") => Some(Reading::Other),
         Kind::Size | Kind::SizeOrAuto => match value.strip_suffix(['k', 'm', 'g', 't']) {
+            // Fractions are allowed before decimal units only: 1.5k, and not 1.5K.
             Some(digits) => number(digits).filter(|number| *number >= 0.0).map(Reading::Number),
             None => integer(value.strip_suffix(['K', 'M', 'G', 'T']).unwrap_or(value)).map(Reading::Number),
         },

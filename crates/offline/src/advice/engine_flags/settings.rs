@@ -19,6 +19,7 @@ pub(super) fn check_key(used: &FlagUse<'_>, flag: &Flag, keys: &str, value: &str
         return None;
     }
     let (keys, value) = match keys.strip_suffix('+') {
+        // `--flag.key+ a,b` is vLLM's form of a list.
         Some(keys) => (keys, json!(value.split(',').collect::<Vec<_>>())),
         None => (
             keys,

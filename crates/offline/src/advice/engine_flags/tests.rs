@@ -1,8 +1,6 @@
 //! What is said about arguments of vLLM, and about which ones nothing is said.
 
-use longboat_manifest::parse_all;
-
-use crate::{Settings, validate::validate};
+use crate::advice::tests;
 
 pub(super) const PRESET: &str = "spec.template.containers[0]";
 
@@ -14,16 +12,9 @@ pub(super) fn said(fields: &str) -> Vec<String> {
 }
 
 pub(super) fn about(spec: &str) -> Vec<String> {
-    let text = format!(
-        "apiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceService\nmetadata: {{name: one}}\nspec:\n{spec}"
-    );
-    let mut findings = validate(parse_all("f.yaml", &text), &Settings::default()).findings;
-    findings.retain(|finding| finding.reason != "NotInTheseFiles");
-    let show = |finding: &crate::validate::Finding| {
-        let hint = finding.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
-        format!("{} {}: {}{hint}", finding.severity.name(), finding.path, finding.message)
-    };
-    findings.iter().map(show).collect()
+    let found = tests::said(&tests::service("one", spec)).into_iter();
+    // Without the line and the column.
+    found.map(|found| found.split_once(' ').unwrap().1.to_owned()).collect()
 }
 
 /// Asserts that arguments of a preset cause one finding, which begins and ends like this.

@@ -17,7 +17,7 @@ pub(super) fn check(path: &str, main: &Container, words: &Words) -> Vec<Advice> 
     let is_set = |name: &str| {
         main.env.iter().flatten().any(|variable| variable.name == name)
             || ALWAYS.contains(&name)
-            // The controller, Kubernetes and the start script set others.
+            // Kubelets set NAME_SERVICE_HOST and the like for each Service; the controller and the start script set others.
             || name.contains("_SERVICE_")
             || script().any(|text| text.contains(&format!("{name}=")))
     };

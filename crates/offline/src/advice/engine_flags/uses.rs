@@ -60,6 +60,7 @@ impl<'a> Uses<'a> {
                 _ => (word.text.as_str(), None),
             };
             let flag = vllm::flags::find(name);
+            // For argparse, the word after a switch is a stray. A complaint about the switch says more.
             let is_switch = flag.is_some_and(|(_, flag)| flag.values == Count::None);
             let next = after.first().map(|word| word.text.as_str());
             if let Some(value) = next.filter(|next| is_switch && inline.is_none() && is_boolean(next)) {
@@ -106,6 +107,7 @@ fn takes(name: &str, flag: Option<(&str, &Flag)>) -> usize {
         _ if name.contains('.') => 1,
         Some((_, flag)) if flag.values == Count::None => 0,
         Some((_, flag)) if matches!(flag.values, Count::One | Count::Optional) => 1,
+        // Words after an unknown flag are its values rather than strays, which would be a second complaint.
         _ => usize::MAX,
     }
 }

@@ -66,6 +66,7 @@ pub(super) fn switch_hint(name: &str, value: &str) -> String {
 }
 
 fn one(used: &FlagUse<'_>, flag: &Flag, value: &str) -> Option<Advice> {
+    // vLLM's `optional_type` takes these two for no value.
     if flag.optional && ["", "None"].contains(&value) {
         return None;
     }
