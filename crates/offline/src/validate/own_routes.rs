@@ -23,32 +23,44 @@ use crate::{
     stored::StoredManifest,
 };
 
-/// The first parts of the paths of vLLM's API.
-const PATHS: [&str; 24] = [
+/// The first parts of the paths of vLLM's API. Some exist only with a flag, or with VLLM_SERVER_DEV_MODE.
+const PATHS: [&str; 36] = [
+    "adapters",
     "classify",
     "collective_rpc",
     "detokenize",
     "docs",
+    "generative_scoring",
     "health",
     "inference",
     "invocations",
     "is_paused",
+    "is_scaling_elastic_ep",
     "is_sleeping",
+    "kv_event_sources",
     "load",
     "metrics",
     "openapi.json",
     "pause",
     "ping",
     "pooling",
+    "redoc",
     "rerank",
+    "reset_encoder_cache",
+    "reset_mm_cache",
     "reset_prefix_cache",
     "resume",
+    "scale_elastic_ep",
     "score",
+    "server_info",
     "sleep",
+    "start_profile",
+    "stop_profile",
     "tokenize",
     "v1",
     "v2",
     "version",
+    "wake_up",
 ];
 
 /// The back ends of services: pools, and Services with their ports.
@@ -350,4 +362,24 @@ fn expressions(path: &str, matching: &HTTPRouteMatch) -> Vec<Advice> {
         ))
     });
     all.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use serde_json::Value;
+
+    use super::PATHS;
+
+    #[test]
+    fn the_paths_that_vllm_describes_are_known() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vllm/answers.json");
+        let answers: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+        let described = answers["answers"]["get /openapi.json"]["body"]["paths"].as_object().unwrap();
+        for path in described.keys() {
+            let first = path.split('/').nth(1).unwrap();
+            assert!(PATHS.contains(&first), "{path}");
+        }
+    }
 }
