@@ -2,7 +2,10 @@
 
 use k8s_openapi::api::core::v1::{Container, EnvVar, KeyToPath, PodSpec, PodTemplateSpec, Probe};
 pub(crate) use longboat_api::names::MAIN_CONTAINER as MAIN;
-use longboat_api::v1alpha2::{LLMInferenceServiceSpec, WorkloadSpec};
+use longboat_api::{
+    engine::{Engine, VLLM},
+    v1alpha2::{LLMInferenceServiceSpec, WorkloadSpec},
+};
 use longboat_plan::Children;
 
 const SHELLS: [&str; 4] = ["ash", "bash", "dash", "sh"];
@@ -37,6 +40,16 @@ pub(crate) fn main_containers(spec: &LLMInferenceServiceSpec) -> impl Iterator<I
         let main = pod.containers.iter().find(|container| container.name == MAIN)?;
         Some((format!("{path}.containers[name={MAIN}]"), main))
     })
+}
+
+/// Whether a container starts vLLM.
+pub(crate) fn is_vllm(container: &Container) -> bool {
+    Engine::of_command(container).is_some_and(|engine| engine.name == VLLM.name)
+}
+
+/// Whether a container runs llm-d's simulator, which has flags of its own and takes only the name from its model.
+pub(crate) fn is_simulator(container: &Container) -> bool {
+    container.image.as_deref().is_some_and(|image| image.contains("inference-sim"))
 }
 
 /// The elements of a container's command and arguments.

@@ -1,11 +1,7 @@
 //! Variables named as vLLM's, which vLLM does not read.
 
 use k8s_openapi::api::core::v1::Container;
-use longboat_api::{
-    engine::{Engine, VLLM},
-    v1alpha2::LLMInferenceServiceSpec,
-    vllm,
-};
+use longboat_api::{v1alpha2::LLMInferenceServiceSpec, vllm};
 
 use super::{
     engine_flags::{API_SERVERS, for_image, is_older},
@@ -13,7 +9,7 @@ use super::{
 };
 use crate::{
     finding::Advice,
-    pods::{main_containers, words},
+    pods::{is_vllm, main_containers, words},
 };
 
 const PREFIX: &str = "VLLM_";
@@ -32,7 +28,7 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     main_containers(spec)
         .flat_map(|(path, main)| {
             let mut all = unread(&path, main);
-            if Engine::of_command(main).is_some_and(|engine| engine.name == VLLM.name) {
+            if is_vllm(main) {
                 let refused = wrong_values(&path, main);
                 all.extend(refused.map(|advice| for_image(main, advice)));
             }

@@ -1,13 +1,10 @@
 //! Probes that ask vLLM for a page that it does not have, or that needs a key.
 
-use longboat_api::{
-    engine::{Engine, EngineKey, VLLM},
-    v1alpha2::LLMInferenceServiceSpec,
-};
+use longboat_api::{engine::EngineKey, v1alpha2::LLMInferenceServiceSpec};
 
 use crate::{
     finding::Advice,
-    pods::{main_containers, probes},
+    pods::{is_vllm, main_containers, probes},
 };
 
 /// Pages that answer 200 to a probe.
@@ -16,10 +13,7 @@ const PAGES: [&str; 9] =
 
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let mut all = Vec::new();
-    for (path, main) in main_containers(spec) {
-        if Engine::of_command(main).is_none_or(|engine| engine.name != VLLM.name) {
-            continue;
-        }
+    for (path, main) in main_containers(spec).filter(|(_, main)| is_vllm(main)) {
         let has_key = EngineKey::of(main).is_some();
         for (field, probe) in probes(main) {
             let Some(asked) = probe.http_get.as_ref().and_then(|http| http.path.as_deref()) else { continue };

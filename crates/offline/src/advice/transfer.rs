@@ -2,13 +2,15 @@
 
 use k8s_openapi::api::core::v1::Container;
 use longboat_api::{
-    engine::{Engine, VLLM},
     picker_plugins::{PRECISE_PRODUCER, PRECISE_SCORER},
     v1alpha2::LLMInferenceServiceSpec,
 };
 use longboat_plan::kv_connector::{connectors, words};
 
-use crate::{finding::Advice, pods::main_containers};
+use crate::{
+    finding::Advice,
+    pods::{is_simulator, is_vllm, main_containers},
+};
 
 /// Finds a vLLM for prefill or decode that has no connector for KV caches.
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Option<Advice> {
@@ -40,9 +42,7 @@ pub(super) fn without_events(spec: &LLMInferenceServiceSpec) -> Option<Advice> {
     let is_silent = |main: &Container| {
         let words = words(main);
         let others = ["kv-events", "kv_events", "--config"];
-        is_known_vllm(main)
-            && !main.image.as_ref().is_some_and(|image| image.contains("inference-sim"))
-            && !others.iter().any(|part| words.contains(part))
+        is_known_vllm(main) && !is_simulator(main) && !others.iter().any(|part| words.contains(part))
     };
     main_containers(spec).all(|(_, main)| is_silent(main)).then(|| {
         Advice::warning(
@@ -56,7 +56,7 @@ pub(super) fn without_events(spec: &LLMInferenceServiceSpec) -> Option<Advice> {
 
 /// Whether a container runs vLLM, and no value of its arguments comes from elsewhere.
 fn is_known_vllm(container: &Container) -> bool {
-    Engine::of_command(container).is_some_and(|engine| engine.label == VLLM.label)
+    is_vllm(container)
         && container
             .env
             .iter()

@@ -12,7 +12,9 @@ use longboat_plan::Snapshot;
 use super::MODEL_PATH;
 use crate::{
     finding::Advice,
-    pods::{MAIN, base, containers_of, is_shell, main_containers, split_words, variable, words},
+    pods::{
+        MAIN, base, containers_of, is_shell, is_simulator, main_containers, split_words, variable, words,
+    },
 };
 
 /// The kinds of stores from which models are downloaded with credentials.
@@ -152,8 +154,7 @@ pub(super) fn is_known(container: &Container) -> bool {
 
 /// A model of the hub that the server would download itself, beside the one that is mounted.
 fn hub_model(path: &str, main: &Container) -> Option<Advice> {
-    // llm-d's simulator only takes the name from it.
-    if main.image.as_deref().is_some_and(|image| image.contains("inference-sim")) {
+    if is_simulator(main) {
         return None;
     }
     let mut all = split_words(path, main);

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use longboat_api::{
-    engine::{Engine, VLLM},
     foreign::{
         httproute::{HTTPRoute, HTTPRouteMatch, HTTPRouteRule},
         reference::BackendObjectReference,
@@ -18,7 +17,7 @@ use regex::Regex;
 use super::{absent::ManifestObjects, attachment::of_gateway_api};
 use crate::{
     finding::{Advice, Finding, ObjectName, Source},
-    pods::{main_containers, words},
+    pods::{is_vllm, main_containers, words},
     scene::Scene,
     stored::StoredManifest,
 };
@@ -252,8 +251,7 @@ fn old_group(path: &str, backend: &BackendObjectReference, made: &[&'static str]
 fn serves_own_paths(spec: &LLMInferenceServiceSpec) -> bool {
     main_containers(spec).all(|(_, main)| {
         let values = main.env.iter().flatten().filter_map(|variable| variable.value.as_deref());
-        Engine::of_command(main).is_some_and(|engine| engine.name == VLLM.name)
-            && !words(main).chain(values).any(|word| word.contains("--root-path"))
+        is_vllm(main) && !words(main).chain(values).any(|word| word.contains("--root-path"))
     })
 }
 

@@ -25,7 +25,7 @@ pub(super) use self::{
 
 use k8s_openapi::api::core::v1::Container;
 use longboat_api::{
-    engine::{Engine, VLLM},
+    engine::VLLM,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
     vllm,
 };
@@ -37,21 +37,17 @@ use self::{
 use super::probe_port;
 use crate::{
     finding::Advice,
-    pods::{is_shell, main_containers, placed_words},
+    pods::{is_shell, is_simulator, is_vllm, main_containers, placed_words},
 };
 
 /// Finds them in the arguments that layers add to the start scripts of presets, and in those of a command of one's own.
 pub(super) fn check(service: &LLMInferenceService, spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let mut all = Vec::new();
-    for (path, main) in main_containers(spec) {
-        if Engine::of_command(main).is_none_or(|engine| engine.name != VLLM.name) {
-            continue;
-        }
+    for (path, main) in main_containers(spec).filter(|(_, main)| is_vllm(main)) {
         let mut words = words(&path, main);
         all.append(&mut words.advice);
         let uses = Uses::of(&words);
-        // llm-d's simulator has flags of its own.
-        if !main.image.as_deref().is_some_and(|image| image.contains("inference-sim")) {
+        if !is_simulator(main) {
             all.extend(uses.all.iter().filter_map(|used| unknown(used, main)));
             let judged = uses.all.iter().filter(|used| !is_of_plugin(used, &uses));
             let values = judged.filter_map(values::check);
