@@ -1,6 +1,6 @@
 //! Finds unknown fields of an object, and suggests the most similar known field.
 
-use longboat_manifest::nearest;
+use longboat_key::nearest;
 use serde_json::Value;
 
 /// An unknown field.

@@ -21,8 +21,7 @@ mod tests;
 
 pub use document::Document;
 pub use error::ManifestError;
-pub use limits::{MAX_BYTES, MAX_DEPTH, MAX_DOCUMENTS};
-pub use longboat_key::nearest;
+pub use limits::{MAX_BYTES, MAX_DEPTH};
 pub use parse::{ParseOutput, Unapplied, parse, parse_all, yaml_error};
 pub use place::{FieldLocation, Position};
 pub use read::{read, read_all};

@@ -1,4 +1,4 @@
-use crate::{MAX_DOCUMENTS, ManifestError, Position, parse, parse_all, read, read_all};
+use crate::{ManifestError, Position, limits::MAX_DOCUMENTS, parse, parse_all, read, read_all};
 
 const SERVICE: &str = "\
 apiVersion: v1

@@ -15,6 +15,7 @@ pub(crate) fn half_of<'a>(
     spec: &'a LLMInferenceServiceSpec,
     path: &str,
 ) -> Option<(&'static str, &'a WorkloadSpec)> {
+    // The path of the service itself, `spec`, begins that of prefill.
     spec.workloads().filter(|(half, _)| path.starts_with(half)).last()
 }
 

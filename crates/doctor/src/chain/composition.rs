@@ -3,8 +3,7 @@
 use longboat_api::{
     conditions::Condition, names::preset, reasons::condition as reason, v1alpha2::LLMInferenceService,
 };
-use longboat_key::{Name, Namespace};
-use longboat_manifest::nearest;
+use longboat_key::{Name, Namespace, nearest};
 
 use crate::{check::platform, facts::Facts, finding::Cause, reinstall};
 

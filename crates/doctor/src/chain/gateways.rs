@@ -2,8 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use longboat_api::foreign::gateway::Gateway;
-use longboat_key::{Key, Name, Namespace};
-use longboat_manifest::nearest;
+use longboat_key::{Key, Name, Namespace, nearest};
 
 use super::{condition, reason_and_message};
 use crate::{facts::Facts, finding::Cause, reinstall};

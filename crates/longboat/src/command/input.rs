@@ -7,8 +7,8 @@ use kube::Client;
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_compose::PresetNames;
 use longboat_controller::{Args as ControllerArgs, view};
-use longboat_key::{Key, Namespace};
-use longboat_manifest::{Document, ParseOutput, nearest};
+use longboat_key::{Key, Namespace, nearest};
+use longboat_manifest::{Document, ParseOutput};
 use longboat_offline::{
     Presets, Settings, complete_platform,
     diff::{self, Difference},

@@ -8,7 +8,7 @@ use longboat_download::{
     address::{Address, Scheme},
 };
 use longboat_fetch::Settings;
-use longboat_manifest::nearest;
+use longboat_key::nearest;
 
 use super::catalogue::{self, CatalogueModel};
 

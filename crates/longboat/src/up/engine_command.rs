@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::bail;
-use longboat_manifest::nearest;
+use longboat_key::nearest;
 use longboat_node::container::is_program;
 
 /// Characters of a program's name that a shell does not interpret.

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Container;
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
-use longboat_manifest::nearest;
+use longboat_key::nearest;
 
 use crate::{
     finding::Advice,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
-use longboat_manifest::nearest;
+use longboat_key::nearest;
 
 use crate::{finding::Advice, pods::containers};
 

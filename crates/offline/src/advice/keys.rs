@@ -7,8 +7,7 @@ use longboat_api::{
     names::STORAGE_INITIALIZER,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
 };
-use longboat_key::{Name, Namespace};
-use longboat_manifest::nearest;
+use longboat_key::{Name, Namespace, nearest};
 use longboat_plan::{Plan, Snapshot, has_credentials, secret_command};
 
 use crate::{

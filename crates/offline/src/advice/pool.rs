@@ -16,6 +16,7 @@ pub(super) fn check(scene: &Scene, service: &LLMInferenceService, effective: &Ef
     effective.spec.scheduler()?.pool.as_ref()?.spec.as_ref()?;
     let (mut plan, ..) = scene.plan_spec(service, &effective.spec).ok()?;
     let picker = names::scheduler(Name::of(&service.metadata));
+    // The pool is for model servers: a selector that fits only the picker is wrong, too.
     plan.children.deployments.retain(|deployment| deployment.metadata.name.as_ref() != Some(&picker));
     let pool = &plan.children.inference_pools.first()?.spec;
     let selector = &pool.selector.match_labels;

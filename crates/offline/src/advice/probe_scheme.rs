@@ -17,6 +17,7 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
 }
 
 fn wrong(path: &str, engine: &Container) -> Vec<Advice> {
+    // Start scripts of presets take flags from a variable, too.
     let values = engine.env.iter().flatten().filter_map(|variable| variable.value.as_deref());
     let serves_tls = words(engine).chain(values).any(|word| word.contains(TLS_FLAGS));
     // The image of another server may have a certificate of its own.

@@ -4,8 +4,7 @@ use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec, Workl
 use longboat_autoscale::{trigger_mistakes, trigger_types};
 use longboat_compose::Platform;
 use longboat_gateway::QUEUE_SERIES;
-use longboat_key::{Name, Namespace};
-use longboat_manifest::nearest;
+use longboat_key::{Name, Namespace, nearest};
 use longboat_plan::{Snapshot, missing_prometheus, names};
 
 use crate::finding::Advice;

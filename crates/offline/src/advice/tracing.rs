@@ -36,6 +36,7 @@ fn endpoint(spec: &LLMInferenceServiceSpec, tracing: &TracingSpec) -> Option<Adv
         };
         return advice("which is no URL of a collector".to_owned(), hint);
     }
+    // vLLM sends gRPC unless OTEL_EXPORTER_OTLP_TRACES_PROTOCOL says otherwise.
     let chooses_protocol = main_containers(spec).any(|(_, main)| {
         let mut names = main.env.iter().flatten().map(|variable| variable.name.as_str());
         main.env_from.is_some() || names.any(|name| name.starts_with("OTEL_") && name.ends_with("_PROTOCOL"))

@@ -62,6 +62,7 @@ fn accounts(
         let account = ServiceAccount { metadata: metadata(namespace, default), ..ServiceAccount::default() };
         snapshot.service_accounts.insert(Arc::new(account));
     }
+    // The controller makes the account of its picker.
     let managed = child_name(&service, suffix::EPP_SERVICE_ACCOUNT);
     let named = pods.filter_map(|pod| pod.service_account_name.as_deref());
     for name in named.filter(|name| !name.is_empty() && *name != managed).collect::<BTreeSet<_>>() {

@@ -48,6 +48,7 @@ pub(super) fn of(view: View<'_>) -> Vec<LayerView> {
     let View { scene, service, effective } = view;
     let provenance = effective.provenance();
     let mut layers: Vec<LayerView> = Vec::new();
+    // The references of a service are its last layers, in their order.
     let base_refs = effective.applied.len().saturating_sub(service.spec.base_refs.len());
     for (at, (config, layer)) in effective.applied.iter().zip(effective.layers()).enumerate() {
         let origin = layer.origin();

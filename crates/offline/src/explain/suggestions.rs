@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use longboat_manifest::nearest;
+use longboat_key::nearest;
 
 /// The most names to suggest for an unknown name.
 const MAX_SUGGESTIONS: usize = 8;

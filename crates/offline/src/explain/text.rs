@@ -89,6 +89,7 @@ fn groups(text: &mut String, settings: &[Setting], verb: &str) {
 
 /// The first names of a path, which identify a part of the spec. A container is a part of its own.
 fn part(path: &str) -> String {
+    // Both `containers[` and `initContainers[` end so.
     if let Some(at) = path.find("ontainers[") {
         let end = path[at..].find(']').map_or(path.len(), |end| at + end + 1);
         return path[..end].to_owned();

@@ -29,6 +29,7 @@ pub(super) fn of(
         // namespace has other configs), it starts with the unchanged composed spec.
         let composed = scene.plan(&service).ok().map(|planned| values(&render::finished(&planned.plan)));
         let planned = composed.or_else(|| plan(scene, &service, spec));
+        // Fields are compared by the positions of their objects, so both plans need the same objects.
         let Some(planned) = planned.filter(|planned| have_same_kinds(planned, &before)) else { continue };
         for ((at, field), trace) in &mut traces {
             if before[*at].pointer(field) != planned[*at].pointer(field) {

@@ -16,8 +16,8 @@ use longboat_compose::{
     ComposeError, Composer, ConfigMapSource, ConfigSet, ConfigSource, Effective, Inputs, Layer, Origin,
     Platform, PresetNames, Warning, outcome::Outcome, presets, texts_of,
 };
-use longboat_key::{Key, Name, Namespace};
-use longboat_manifest::{Document, nearest};
+use longboat_key::{Key, Name, Namespace, nearest};
+use longboat_manifest::Document;
 use longboat_plan::{Objects, Plan, PlanError, Snapshot, add_peers};
 use serde_json::json;
 
@@ -294,6 +294,7 @@ impl Scene {
             self.snapshot.config_maps.get(system.as_deref(), Name(names::PLATFORM_CONFIG_MAP))
         {
             let data = found.data.clone().unwrap_or_default();
+            // A controller knows its image from its own pod, so the settings must not take it away.
             let image = self.snapshot.platform.controller_image.clone();
             self.snapshot.platform =
                 Arc::new(Platform::parse_for(&data, system.as_deref(), image.as_deref())?);

@@ -1,7 +1,8 @@
 //! Advice for common mistakes with an obvious solution.
 
 use longboat_api::v1alpha2::GROUP;
-use longboat_manifest::{Document, nearest};
+use longboat_key::nearest;
+use longboat_manifest::Document;
 use longboat_strategy::kinds::Resource;
 use serde_json::Value;
 

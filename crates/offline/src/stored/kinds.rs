@@ -6,7 +6,8 @@ use longboat_api::{
     crd, groups,
     v1alpha2::{API_VERSION, GROUP},
 };
-use longboat_manifest::{Document, nearest};
+use longboat_key::nearest;
+use longboat_manifest::Document;
 use longboat_strategy::kinds::{Registry, Resource, custom};
 use serde_json::Value;
 

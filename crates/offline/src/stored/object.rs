@@ -289,6 +289,7 @@ fn narrowed(value: &Value, path: String, fails: &dyn Fn(Value) -> bool) -> Strin
             for (key, inner) in fields {
                 let alone = |inner: Value| fails(json!({ key: inner }));
                 if alone(inner.clone()) {
+                    // Keys of maps, such as labels, may have dots, so they stand in brackets.
                     let is_field = key.starts_with(|c: char| c.is_ascii_lowercase())
                         && key.chars().all(|c| c.is_ascii_alphanumeric());
                     let path = match (is_field, path.as_str()) {

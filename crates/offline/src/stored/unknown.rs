@@ -1,6 +1,7 @@
 //! Fields that have no effect: unknown ones, with suggestions, and those without a value.
 
-use longboat_manifest::{Document, nearest};
+use longboat_key::nearest;
+use longboat_manifest::Document;
 use longboat_schema::Node;
 use longboat_strategy::kinds::Resource;
 use serde_json::Value;

@@ -12,8 +12,8 @@ use longboat_api::{
     groups,
     v1alpha2::{KedaTrigger, LLMInferenceService, LLMInferenceServiceSpec},
 };
-use longboat_key::{Key, Name, Namespace};
-use longboat_manifest::{Document, nearest};
+use longboat_key::{Key, Name, Namespace, nearest};
+use longboat_manifest::Document;
 use longboat_plan::names;
 use serde::Deserialize;
 

@@ -26,6 +26,7 @@ impl SingleNodeClaims {
             sound.iter().filter(|one| one.document.kind() == "PersistentVolumeClaim").filter_map(|one| {
                 let claim = PersistentVolumeClaim::deserialize(&one.object).ok()?;
                 let modes = claim.spec?.access_modes?;
+                // A volume has all modes of its claim, so one mode for several nodes is enough.
                 let mode = match modes.as_slice() {
                     [mode] if mode == ONE_NODE => ONE_NODE,
                     [mode] if mode == ONE_POD => ONE_POD,
@@ -85,6 +86,7 @@ fn warning(spec: &LLMInferenceServiceSpec, claim: &str, mode: &str, pods: i32) -
 
 /// The pods of the model servers, with how many there are at most.
 fn pods<'a>(plan: &'a Plan, spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (&'a PodSpec, i32)> {
+    // An autoscaler may raise the number of pods up to its maximum.
     let scaled = spec.workloads().filter_map(|(_, half)| Some(half.scaling.as_ref()?.max_replicas)).max();
     let most = move |replicas: Option<i32>| replicas.unwrap_or(1).max(scaled.unwrap_or(0));
     let children = &plan.children;
@@ -95,6 +97,7 @@ fn pods<'a>(plan: &'a Plan, spec: &LLMInferenceServiceSpec) -> impl Iterator<Ite
     let groups = children.leader_worker_sets.iter().flat_map(move |set| {
         let group = &set.spec.leader_worker_template;
         let (replicas, size) = (most(set.spec.replicas), group.size.unwrap_or(1));
+        // The size of a group counts its leader.
         let workers = if group.leader_template.is_some() { size - 1 } else { size };
         let leader = group.leader_template.iter().map(move |template| (template, replicas));
         leader.chain([(&group.worker_template, replicas.saturating_mul(workers))])

@@ -9,8 +9,8 @@ use longboat_api::{
     v1alpha2::{API_VERSION, LLMInferenceService},
 };
 use longboat_compose::{ComposeError, Effective, Origin, RefusedField};
-use longboat_key::{Key, Name, Namespace};
-use longboat_manifest::{Document, nearest};
+use longboat_key::{Key, Name, Namespace, nearest};
+use longboat_manifest::Document;
 use longboat_strategy::kinds::Resource;
 use serde_json::json;
 
@@ -72,6 +72,7 @@ impl Layers<'_> {
                 self.missing(document, name, index, &reference.name)
             });
         }
+        // Without one of its layers a service lacks fields, and every other finding might be wrong.
         if incomplete {
             return findings;
         }

@@ -141,6 +141,7 @@ fn together(
     settings: &Settings,
     report: &mut Report,
 ) {
+    // These need no composed service, so they are said even if the settings of the platform are wrong.
     let gateways = ManifestGateways::among(sound);
     let of_routes = gateways.of_routes(sound).into_iter().chain(gateways::refused_fields(sound));
     let of_routes = of_routes.chain(own_routes::without_back_ends(sound));

@@ -201,6 +201,7 @@ impl BackEnds {
                 let key =
                     Key::new(backend.namespace.as_deref().map_or(namespace, Namespace), Name(&*backend.name));
                 let Some(known) = self.0.get(&(kind, key)) else { continue };
+                // A filter of a back end may rewrite the path, as one of the rule may.
                 to_vllm |= known.is_vllm && reference.filters.is_empty();
                 all.extend(old_group(&format!("{path}.backendRefs[{at}].group"), backend, &known.groups));
                 if let Some(port) = backend.port
@@ -215,6 +216,7 @@ impl BackEnds {
                     ));
                 }
             }
+            // An ExtensionRef may do anything.
             let is_changed = |kind: &str| matches!(kind, "URLRewrite" | "RequestRedirect" | "ExtensionRef");
             let keeps_path = !rule.filters.iter().any(|filter| is_changed(&filter.type_));
             for (at, matching) in rule.matches.iter().enumerate() {

@@ -3,8 +3,8 @@
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_compose::{DEFAULT_CONFIG_KEY, platform::Images};
-use longboat_key::{Key, Name, Namespace};
-use longboat_manifest::{Document, nearest, parallel};
+use longboat_key::{Key, Name, Namespace, nearest};
+use longboat_manifest::{Document, parallel};
 use longboat_plan::{ConfigOrigin, Objects, PickerConfig, PickerRefusal, PickerWarnings, RefusedBy, names};
 use serde_json::Value;
 

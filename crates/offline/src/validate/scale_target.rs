@@ -4,8 +4,7 @@
 use std::collections::BTreeSet;
 
 use longboat_api::v1alpha2::{GROUP, LLMInferenceServiceSpec};
-use longboat_key::{Key, Name, Namespace};
-use longboat_manifest::nearest;
+use longboat_key::{Key, Name, Namespace, nearest};
 use longboat_plan::{ChildKind, names};
 
 use super::absent::ManifestObjects;

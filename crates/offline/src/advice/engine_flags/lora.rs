@@ -24,6 +24,7 @@ pub(super) fn check(
     if words.is_preset || are_loaded_later || uses.is_open || uses.last("--lora-modules").is_some() {
         return None;
     }
+    // Nothing is known of a program of the image that starts vLLM by itself.
     Some(if words.takes_arguments? {
         Advice::error(
             FIELD,

@@ -10,6 +10,7 @@ pub(super) fn replaced(uses: &Uses<'_>, spec: &LLMInferenceServiceSpec) -> Optio
     let name = spec.model.name.as_deref().filter(|name| !name.is_empty())?;
     let name_flag = uses.last(VLLM.served_name)?;
     let names = name_flag.texts();
+    // What a variable or a template puts there is not known.
     let is_written = !names.iter().any(|name| name.contains(['$', '{']));
     (is_written && !names.contains(&name)).then(|| {
         Advice::warning(
@@ -29,6 +30,7 @@ pub(super) fn missing(uses: &Uses<'_>, words: &[Word], spec: &LLMInferenceServic
     let name = spec.model.name.as_deref().filter(|name| !name.is_empty())?;
     let first = words.first()?;
     let sets = |flag: &str| uses.last(flag).is_some();
+    // A file of flags may name the model, and a headless vLLM has no server.
     if uses.is_open || ["--config", "--headless"].into_iter().any(sets) {
         return None;
     }

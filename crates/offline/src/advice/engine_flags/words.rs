@@ -59,6 +59,7 @@ pub(super) fn words(path: &str, main: &Container) -> Words {
     if takes_arguments {
         // The arguments follow in its place.
         all.retain(|word| !["$@", "$*"].contains(&&*word.text));
+        // The shell splits what it puts in place of `$@`, unless that is quoted.
         let part = |text: &str| -> Vec<String> {
             if takes_whole {
                 vec![text.to_owned()]
@@ -115,6 +116,7 @@ fn evaluated(parts: &[(String, &str)]) -> Words {
     let path = |at: usize| {
         let mut end = 0;
         let part = parts.iter().find(|(_, part)| {
+            // The parts are joined by spaces.
             end += part.len() + 1;
             at < end
         });
