@@ -115,6 +115,7 @@ pub(crate) fn one<K: Serialize>(object: &K) -> Value {
     {
         for entry in data.values_mut() {
             let encoded = entry.as_str().unwrap_or_default();
+            // Base64 has four characters for three bytes, and `=` for each byte that is missing.
             let padding = encoded.bytes().rev().take_while(|b| *b == b'=').count();
             *entry = json!(format!("<{} bytes>", encoded.len() / 4 * 3 - padding));
         }

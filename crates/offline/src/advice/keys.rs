@@ -74,6 +74,7 @@ pub(crate) fn of_plan(
             all.push(advice);
         }
     }
+    // Without a download, for example from a claim, nobody reads the Secret.
     let downloads = specs()
         .flat_map(|pod| pod.init_containers.iter().flatten())
         .any(|one| one.name == STORAGE_INITIALIZER);

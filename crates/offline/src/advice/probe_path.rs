@@ -19,6 +19,7 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
             let Some(asked) = probe.http_get.as_ref().and_then(|http| http.path.as_deref()) else { continue };
             let page = asked.split('?').next().unwrap_or_default();
             let place = format!("{path}.{field}.httpGet.path");
+            // vLLM asks for its key below /v1 only.
             if has_key && page.starts_with("/v1") {
                 let message = format!(
                     "is {asked}, for which vLLM needs its API key: it answers 401, and no pod becomes ready"

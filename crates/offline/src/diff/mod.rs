@@ -343,6 +343,7 @@ fn rollout_reasons(
     if change.action != Action::Changed || of_pods.is_empty() {
         return None;
     }
+    // A field that is gone has no trace in the new plan.
     let asked: BTreeSet<&str> =
         of_pods.iter().filter(|field| field.after.is_some()).map(|field| field.path.as_str()).collect();
     let mut sources = effective

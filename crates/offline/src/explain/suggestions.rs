@@ -10,6 +10,7 @@ const MAX_SUGGESTIONS: usize = 8;
 /// Returns paths that resemble an unknown path: its longest known prefix, followed by the most similar name there.
 pub(super) fn similar_paths(known: &[impl AsRef<str>], path: &str, prefix: &str) -> Vec<String> {
     let wanted = parts(path.trim_start_matches('.'));
+    // The longest beginning that is right comes first: the mistake is behind it.
     for cut in (0..wanted.len()).rev() {
         let head = wanted[..cut].join(".");
         let below: BTreeSet<String> = known

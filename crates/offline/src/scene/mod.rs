@@ -426,11 +426,20 @@ impl Scene {
     pub fn plan(&self, service: &LLMInferenceService) -> Result<PlannedService, PlanningError> {
         // A stopped service is removed even if it cannot be composed.
         let stopped = annotations::is_stopped(service.metadata.annotations.as_ref());
-        let effective = match self.compose(service) {
-            Ok(effective) => Some(effective),
-            Err(_) if stopped => None,
-            Err(error) => return Err(error.into()),
-        };
+        match self.compose(service) {
+            Ok(effective) => self.plan_composed(service, Some(effective)),
+            Err(_) if stopped => self.plan_composed(service, None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Like [`Self::plan`], for a service that is composed already, or that cannot be.
+    pub(crate) fn plan_composed(
+        &self,
+        service: &LLMInferenceService,
+        effective: Option<Effective>,
+    ) -> Result<PlannedService, PlanningError> {
+        let stopped = annotations::is_stopped(service.metadata.annotations.as_ref());
         let effective = match effective {
             Some(effective) => {
                 let rejection = self.merged.rejection(&effective.spec);

@@ -88,7 +88,7 @@ impl Layers<'_> {
                 self.rendered(document, name, &effective, &mut findings);
                 findings.extend(advice::findings(self.scene, document, name, service, &effective));
                 if findings.iter().all(|finding| finding.severity != Severity::Error) {
-                    self.planned(document, service, name, &effective, &mut findings);
+                    self.planned(document, service, name, effective, &mut findings);
                 }
             }
             Err(error) => findings.extend(self.failed(document, service, name, &error)),
@@ -103,10 +103,11 @@ impl Layers<'_> {
         document: &Document,
         service: &LLMInferenceService,
         name: &ObjectName,
-        effective: &Effective,
+        effective: Effective,
         findings: &mut Vec<Finding>,
     ) {
-        let (reason, message) = match self.scene.plan(service) {
+        let model = effective.spec.model.uri.clone();
+        let (reason, message) = match self.scene.plan_composed(service, Some(effective)) {
             Ok(planned) => {
                 findings.extend(picker::findings(self.scene, document, service, &planned));
                 findings.extend(role_flags::findings(self.scene, document, service, &planned));
@@ -135,12 +136,10 @@ impl Layers<'_> {
         };
         let mut finding = Finding::at(document, name, path, Source::Plan).error(reason, &message);
         if is_about_the_model {
-            finding.hint = Some(match effective.spec.model.uri.as_str() {
+            finding.hint = Some(match model.as_str() {
                 "" => format!("set the address of the model: {SCHEMES}"),
                 uri if let Some(hint) = hint::placeholder(uri) => hint,
-                _ if let Some(meant) = effective.spec.model.uri.address().meant() => {
-                    format!("did you mean `{meant}`?")
-                }
+                _ if let Some(meant) = model.address().meant() => format!("did you mean `{meant}`?"),
                 _ => format!("models are downloaded from {SCHEMES}"),
             });
         } else if message.contains("it is not controlled by") {

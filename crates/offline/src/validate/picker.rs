@@ -147,6 +147,7 @@ fn refused(refusal: &PickerRefusal, images: &Images, finding: Finding) -> Findin
         }
     };
     let finding = finding.error(reason, refusal.to_string());
+    // What another release of the picker takes, this build cannot say for certain.
     let severity = if hint.is_some() { Severity::Warning } else { Severity::Error };
     Finding { severity, hint, ..finding }
 }
@@ -244,6 +245,7 @@ impl<'a> PickerConfigText<'a> {
         let (at, main) = containers.iter().enumerate().find(|(_, container)| container["name"] == "main")?;
         ["args", "command"].into_iter().find_map(|field| {
             let words: Vec<&str> = main[field].as_array()?.iter().filter_map(Value::as_str).collect();
+            // The last of several flags counts.
             let flag = words.iter().rposition(|word| is_text_flag(word.split('=').next().unwrap_or(word)))?;
             let path = |index| format!("{SCHEDULER}.template.containers[{at}].{field}[{index}]");
             let (path, text) = match words[flag].split_once('=') {

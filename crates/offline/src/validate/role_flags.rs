@@ -69,6 +69,7 @@ fn refused(container: &Container, spec: &LLMInferenceServiceSpec) -> Option<Advi
     // The shortest beginning that is refused for the same reason ends with the culprit.
     let end =
         (0..words.len()).find(|end| (role.refusal)(&words[..*end], &variables).as_ref() == Some(&message));
+    // A flag that is missing makes only the whole wrong.
     let culprit = words[..end.unwrap_or(words.len())].last();
     let place = culprit.and_then(|word| argument(spec, &container.name, word));
     Some(Advice {

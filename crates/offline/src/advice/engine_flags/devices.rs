@@ -34,6 +34,7 @@ pub(super) fn check(
     let has = |flags: &[&str]| flags.iter().any(|flag| uses.last(flag).is_some());
     let is_local = has(&[LOCAL]);
     let is_spread = if is_local { has(&SPREAD_RANKS) } else { workload.worker.is_some() || has(&SPREAD) };
+    // Nobody says here how many ranks the other pods take.
     if is_spread {
         return None;
     }

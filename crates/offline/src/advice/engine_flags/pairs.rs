@@ -43,6 +43,7 @@ pub(super) fn check(uses: &Uses<'_>, loads_adapters: bool) -> Vec<Advice> {
         let number = uses.last(other).map_or(*default, FlagUse::number)?;
         less(uses, flag, &format!("{other} {number}"), number.saturating_add(*more))
     });
+    // With chunks, a step need not hold a whole prompt.
     let is_chunked = uses.last("--enable-chunked-prefill").is_none_or(|used| !used.name.starts_with("--no-"));
     let length = uses.last("--max-model-len").and_then(FlagUse::number).filter(|_| !is_chunked);
     let whole = length.and_then(|length| {
