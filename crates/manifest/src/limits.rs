@@ -6,7 +6,7 @@ use serde_saphyr::{DuplicateKeyPolicy, Options};
 pub const MAX_BYTES: usize = 64 << 20;
 
 /// The most documents of one input.
-pub const MAX_DOCUMENTS: usize = 20_000;
+pub(crate) const MAX_DOCUMENTS: usize = 20_000;
 
 /// The deepest nesting of maps and lists. CustomResourceDefinitions with pod templates have about fifty levels.
 pub const MAX_DEPTH: usize = 128;
