@@ -320,6 +320,7 @@ fn changes(before: &Value, after: &Value) -> Vec<FieldChange> {
                 after: new.cloned(),
                 set_by: None,
             };
+            // A quantity in another form, or a zero that Go leaves out, is no change.
             (!same_value(of, &pointer, old, new)).then(change)
         })
         .collect()

@@ -125,6 +125,7 @@ impl View<'_> {
                 let Some(document) = found else { return unplaced(SetterKind::Spec) };
                 match paths::positions(&document.object, &format!("spec.{path}")) {
                     Some(at) => Setter { place: Some(document.place(&at)), ..unplaced(SetterKind::Spec) },
+                    // The service has a field that its manifest lacks: admission has set it.
                     None => unplaced(SetterKind::Default),
                 }
             }

@@ -83,6 +83,7 @@ fn of_autoscaler(
     let closest = nearest(near().map(|workload| &*workload.name), name);
     let of_service = |service: &str| {
         let rest = name.strip_prefix(service);
+        // The workloads of KServe's other services end with `-predictor`.
         rest.is_some_and(|rest| rest.starts_with("-kserve") || rest == "-predictor")
     };
     let meant = near()
