@@ -3,6 +3,9 @@
 use longboat_api::vllm::flags::Kind;
 use serde_json::Value;
 
+/// The decimal units of sizes.
+const DECIMAL: [(char, f64); 4] = [('k', 1e3), ('m', 1e6), ('g', 1e9), ('t', 1e12)];
+
 /// A value of the right kind.
 pub(super) enum Reading {
     Number(f64),
@@ -23,11 +26,15 @@ pub(super) fn read(kind: Kind, value: &str) -> Option<Reading> {
         Kind::Integer => integer(value).map(Reading::Number),
         Kind::Number => number(value).map(Reading::Number),
         Kind::SizeOrAuto if value.eq_ignore_ascii_case("auto") => Some(Reading::Other),
-        Kind::Size | Kind::SizeOrAuto => match value.strip_suffix(['k', 'm', 'g', 't']) {
-            // Fractions are allowed before decimal units only: 1.5k, and not 1.5K.
-            Some(digits) => number(digits).filter(|number| *number >= 0.0).map(Reading::Number),
-            None => integer(value.strip_suffix(['K', 'M', 'G', 'T']).unwrap_or(value)).map(Reading::Number),
-        },
+        Kind::Size | Kind::SizeOrAuto => {
+            let unit = |(unit, factor): &(char, f64)| Some((value.strip_suffix(*unit)?, *factor));
+            let number = match DECIMAL.iter().find_map(unit) {
+                // Fractions are allowed before decimal units only: 1.5k, and not 1.5K.
+                Some((digits, factor)) => number(digits).filter(|n| *n >= 0.0).map(|n| n * factor),
+                None => integer(value.strip_suffix(['K', 'M', 'G', 'T']).unwrap_or(value)),
+            };
+            number.map(Reading::Number)
+        }
         Kind::Json => json(value).ok().map(|_| Reading::Other),
         Kind::Object => json(value).is_ok_and(|value| value.is_object()).then_some(Reading::Other),
     }

@@ -350,6 +350,7 @@ fn flags_in_a_command_of_ones_own_are_checked_too() {
 #[test]
 fn arguments_that_vllm_takes_cause_no_word() {
     for args in [
+        "[--max-num-batched-tokens, 0.5k]",
         "[--max-model-len, 16k, --max-num-batched-tokens, '8_192', --gpu-memory-utilization, '.9', --seed, '-1']",
         "['--max-model-len=auto --trust-remote-code --no-enable-prefix-caching -O3 -tp 1']",
         "[--api-key, a, b, --chat-template, \"'Hello (x) | y'\", --cudagraph-capture-sizes, '1', '2']",
