@@ -55,7 +55,8 @@ pub(crate) fn check(call: &Call<'_>) -> Result<(), ApiError> {
         resource: &resource.plural,
         subresource: call.path.subresource().unwrap_or_default(),
         name,
-        namespace: call.path.namespace.as_deref(),
+        // A Role of a namespace may also grant rights on the object of that namespace.
+        namespace: call.review_namespace(name),
     };
     check_access(&call.state.store, user, &wish)
 }

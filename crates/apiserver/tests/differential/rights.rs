@@ -30,7 +30,8 @@ fn set_up(api: &Api) {
     let reads = rule(&[""], &["pods", "*/scale"], &["get", "list"]);
     let mut named = rule(&[""], &["configmaps"], &["*"]);
     named["resourceNames"] = json!(["a"]);
-    api.post(ROLES, &role("may", &[writes, reads, named])).ok();
+    let namespaces = rule(&[""], &["namespaces"], &["get"]);
+    api.post(ROLES, &role("may", &[writes, reads, named, namespaces])).ok();
     api.post(BINDINGS, &binding("may", "Role", "may")).ok();
     api.post(ROLES, &role("big", &[rule(&[""], &["secrets"], &["*"])])).ok();
     let roles = format!("{RBAC}/clusterroles");
@@ -57,7 +58,12 @@ fn steps() -> Vec<Step> {
     let gathers = json!({"metadata": {"name": "gathers"}, "rules": [],
         "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}});
     let paths = json!([{"nonResourceURLs": ["/logs", "/x/*"], "verbs": ["get", "post"]}]);
+    let namespace =
+        |name: &str, method: Method| (method, format!("/api/v1/namespaces/{name}"), json, Value::Null);
     vec![
+        namespace("rights", Method::GET),
+        namespace("rights", Method::DELETE),
+        namespace("default", Method::GET),
         post(ROLES, role("fine", &[pods(&["get"]), one])),
         post(ROLES, role("scale", &[rule(&[""], &["deployments/scale"], &["get"])])),
         post(ROLES, role("two", &[two])),
