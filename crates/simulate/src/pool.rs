@@ -131,6 +131,15 @@ impl Member {
         Snapshot { endpoint: Arc::clone(&self.endpoint), metrics: Arc::clone(&self.published), fresh: true }
     }
 
+    /// Takes it out of the pool for good.
+    pub(crate) fn leave(&mut self, now: u64) {
+        self.gone = Some(now);
+        // No event of its engine counts any more.
+        self.generation += 1;
+        // An autoscaler adds and removes members as long as the trace goes on, and each cache has thousands of blocks.
+        self.engine = Engine::new(*self.engine.parameters());
+    }
+
     pub(crate) fn is_candidate(&self) -> bool {
         self.gone.is_none() && self.is_ready && !self.is_draining
     }

@@ -103,9 +103,7 @@ impl World<'_> {
                 if self.members.get(number).is_none_or(|member| member.gone.is_some()) {
                     return;
                 }
-                self.members[number].gone = Some(now);
-                // No event of its engine counts any more.
-                self.members[number].generation += 1;
+                self.members[number].leave(now);
                 let is_there = |open: &OpenRequest| {
                     let at =
                         if open.is_prefilled { open.decode } else { open.prefill.unwrap_or(open.decode) };

@@ -65,7 +65,7 @@ impl World<'_> {
             && member.gone.is_none()
             && member.engine.load().running + member.engine.load().waiting == 0
         {
-            member.gone = Some(now);
+            member.leave(now);
             let slot = member.endpoint.slot;
             self.forget(slot);
         }

@@ -199,6 +199,28 @@ fn replicas_that_come_help_and_those_that_go_finish_their_requests() {
 }
 
 #[test]
+fn the_caches_of_endpoints_that_went_take_no_memory() {
+    let changes = [(1500, PoolChange::Replicas(1)), (2000, PoolChange::Fail(0))];
+    let changes = changes.map(|(at, change)| (Duration::from_millis(at), change)).to_vec();
+    let settings = Settings { changes, ..settings(vec![group("both", 2)]) };
+    let mut world = World::new(&policy(RANDOM), &settings).unwrap();
+    let prompt = TracePrompt::Segments(vec![Segment(1, 64)]);
+    let hashes = longboat_engine_model::block_hashes(&prompt.bytes(0, 0, Vec::new()), 16);
+    for number in 0..20 {
+        let request = TraceRequest::new(Duration::ZERO, prompt.clone(), 1);
+        world.arrive(number, request, 1_000_000_000);
+    }
+    let mut cached = Vec::new();
+    while !world.events.is_empty() {
+        let blocks = world.members.iter().map(|member| member.engine.cached_blocks(&hashes));
+        cached.push(blocks.collect::<Vec<_>>());
+        world.step().unwrap();
+    }
+    assert!(cached.contains(&vec![4, 4]), "{cached:?}");
+    assert!(world.members.iter().all(|member| member.engine.cached_blocks(&hashes) == 0));
+}
+
+#[test]
 fn an_engine_without_room_and_a_prompt_that_is_too_long_are_told_apart() {
     let mut small = group("both", 1);
     (small.engine.max_num_seqs, small.engine.max_waiting) = (1, 1);
