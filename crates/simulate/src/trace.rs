@@ -215,6 +215,9 @@ fn parse(text: &str) -> Result<TraceRequest, String> {
             "expected one of `prompt`, `token_ids`, `prompt_tokens`, `hash_ids` and `segments`".to_owned()
         );
     }
+    if line.block_tokens.is_some() && line.hash_ids.is_none() {
+        return Err("`block_tokens` belongs to `hash_ids`".to_owned());
+    }
     let prompt = match line {
         Line { prompt: Some(text), .. } => TracePrompt::Text(text),
         Line { token_ids: Some(tokens), .. } => TracePrompt::Tokens(tokens),
@@ -434,6 +437,10 @@ mod tests {
                 "line 2: at 4 ms, before the line above",
             ),
             ("{\"at_ms\":5,\"hash_ids\":[1],\"output_tokens\":1}", "line 2: `hash_ids` needs `block_tokens`"),
+            (
+                "{\"at_ms\":5,\"segments\":[[1,1]],\"block_tokens\":1,\"output_tokens\":1}",
+                "line 2: `block_tokens` belongs to `hash_ids`",
+            ),
             ("{\"at_ms\":5,\"promt\":\"x\",\"output_tokens\":1}", "line 2: unknown field `promt`"),
             ("{", "line 2: EOF while parsing an object (column 1)"),
             ("[5,null,null,1,null,null,null,1,\"\",null,0,null]", "line 2: expected a JSON object"),
