@@ -9,7 +9,7 @@ use std::{
 use clap::ValueEnum;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
-use crate::trace::{MAX_TOKENS, Requests, Segment, TracePrompt, TraceRequest};
+use crate::trace::{MAX_TOKENS, Requests, Segment, TracePrompt, TraceRequest, timely};
 
 /// The most tokens of a prompt or an answer, on average. Lengths have an exponential distribution, so nearly none is longer than
 /// [`MAX_LENGTH`].
@@ -153,7 +153,7 @@ pub fn requests(traffic: Traffic) -> Requests<'static> {
         left: traffic.requests,
         traffic,
     };
-    Box::new(generator.map(Ok))
+    Box::new(timely(generator))
 }
 
 impl Generator {
@@ -231,7 +231,8 @@ impl Iterator for Generator {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast saturates")]
     fn next(&mut self) -> Option<TraceRequest> {
         self.left = self.left.checked_sub(1)?;
-        while self.due.peek().is_none_or(|Reverse((at, _))| self.next <= *at) {
+        // Not at the same time: where times end, `next` stays there, and conversations would begin for ever.
+        while self.due.peek().is_none_or(|Reverse((at, _))| self.next < *at) {
             self.begin();
         }
         let Reverse((at, number)) = self.due.pop()?;
@@ -289,6 +290,16 @@ mod tests {
             let rate = 20_000.0 / requests.last().unwrap().at.as_secs_f64();
             assert!((8.0..12.0).contains(&rate), "{kind:?}: {rate}");
         }
+    }
+
+    #[test]
+    fn traffic_ends_with_the_longest_time_of_a_trace() {
+        let slow = |requests| Traffic { rate: 1e-6, requests, ..traffic(Kind::Poisson) };
+        assert_eq!(all(slow(100)).len(), 100);
+        let error = requests(slow(1000)).find_map(Result::err).unwrap().to_string();
+        assert!(error.starts_with("request ") && error.ends_with("expected 0 to 320000000000"), "{error}");
+        let endless = Traffic { rate: 1e-300, ..slow(1000) };
+        assert_eq!(requests(endless).filter(Result::is_err).count(), 1);
     }
 
     #[test]

@@ -109,12 +109,12 @@ pub enum TraceError {
         /// What is wrong.
         message: String,
     },
-    /// The service does not serve what a request asks for.
+    /// A request cannot be simulated.
     #[error("request {number}: {message}")]
-    Model {
+    Request {
         /// The number of the request, from 1.
         number: usize,
-        /// What the request asks for, and what there is.
+        /// What the request asks for, and what is possible.
         message: String,
     },
     /// A request comes before the one above it.
@@ -274,6 +274,16 @@ pub(crate) fn time(at_ms: f64) -> Result<Duration, String> {
         let given = if at_ms.abs() > MAX_TIME_MS { format!("{at_ms:e}") } else { at_ms.to_string() };
         Err(format!("time {given} ms: expected 0 to {MAX_TIME_MS}"))
     }
+}
+
+/// Ends with an error at a request that no trace could have, because it comes too late. Times of a run would overflow.
+pub(crate) fn timely(
+    requests: impl Iterator<Item = TraceRequest>,
+) -> impl Iterator<Item = Result<TraceRequest, TraceError>> {
+    until_error(requests.zip(1..).map(|(request, number)| {
+        let at = time(request.at.as_secs_f64() * 1000.0);
+        at.map(|_| request).map_err(|message| TraceError::Request { number, message })
+    }))
 }
 
 /// The number of segments that no other prompt has.

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::{
     generate::MAX_LENGTH,
-    trace::{Requests, Segment, TracePrompt, TraceRequest},
+    trace::{Requests, Segment, TracePrompt, TraceRequest, timely},
 };
 
 /// The most requests a second.
@@ -186,18 +186,15 @@ impl Workload {
 
     /// Returns the requests, in the order of their times. The same seed makes the same requests.
     pub fn requests(self, seed: u64) -> Requests<'static> {
-        Box::new(
-            Generator {
-                random: StdRng::seed_from_u64(seed),
-                seed,
-                stage: 0,
-                begun: 0.0,
-                next: 0.0,
-                count: 0,
-                workload: self,
-            }
-            .map(Ok),
-        )
+        Box::new(timely(Generator {
+            random: StdRng::seed_from_u64(seed),
+            seed,
+            stage: 0,
+            begun: 0.0,
+            next: 0.0,
+            count: 0,
+            workload: self,
+        }))
     }
 }
 

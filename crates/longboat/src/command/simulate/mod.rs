@@ -169,7 +169,7 @@ fn one(
     };
     let requests = requests.enumerate().map(|(index, request)| {
         let request = request?;
-        model.check(&request).map_err(|message| TraceError::Model { number: index + 1, message })?;
+        model.check(&request).map_err(|message| TraceError::Request { number: index + 1, message })?;
         Ok(request)
     });
     let report =
