@@ -72,7 +72,8 @@ impl Engine {
         Self {
             metrics,
             encoder,
-            slots: Arc::new(Semaphore::new(args.parameters.max_num_seqs)),
+            // More permits than this make the semaphore panic.
+            slots: Arc::new(Semaphore::new(args.parameters.max_num_seqs.min(Semaphore::MAX_PERMITS))),
             cache: Mutex::new(KvCache::new(args.parameters.cache_blocks, args.parameters.block_size)),
             events,
             released: Notify::new(),
@@ -438,6 +439,11 @@ mod tests {
         assert_eq!(engine.admit(&[3], 1, Caches::default()).await.map(drop), Err(queue_full()));
         drop(first);
         assert_eq!(second.await.unwrap(), Ok(()));
+    }
+
+    #[test]
+    fn any_size_of_the_batch_is_taken() {
+        engine(&["--max-num-seqs", &usize::MAX.to_string()]);
     }
 
     #[tokio::test(start_paused = true)]
