@@ -149,8 +149,9 @@ impl Generation {
         }
         let first = !std::mem::replace(&mut self.started, true);
         let is_prefilled = self.is_prefilled;
+        // Answers that had to wait for others of the request find the embeddings of its items in the cache.
+        let computed = std::mem::take(&mut self.encoded.computed);
         // The prompts of a request are in the same batch, so their times run in parallel.
-        let computed = self.encoded.computed;
         futures::future::join_all(self.running.iter().map(|(running, _)| async move {
             if first && !is_prefilled {
                 running.encode(computed).await;
@@ -203,5 +204,26 @@ impl Choice {
             let (reason, stop) = (self.answer.reason, self.answer.stop.take().map(Stop::Text));
             ready.push_back(Event::Finished { choice: self.index, reason, stop });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longboat_serving::{Model, job_of};
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::{Args, Simulator};
+
+    #[tokio::test(start_paused = true)]
+    async fn items_are_encoded_once_for_answers_that_wait_for_each_other() {
+        let flags = ["m", "--modalities", "image", "--encode-time-per-item", "1s", "--max-num-seqs", "1"];
+        let model: Arc<dyn Model> = Arc::new(Simulator::new(Args::simulator(&flags).unwrap()));
+        let body = br#"{"n": 2, "max_tokens": 1, "messages": [{"role": "user", "content":
+            [{"type": "image_url", "image_url": {"url": "http://a/1.png"}}]}]}"#;
+        let job = job_of(&model, "/v1/chat/completions", body).unwrap();
+        let before = Instant::now();
+        let events: Vec<Event> = model.start(job).await.unwrap().events.collect().await;
+        assert_eq!((events.len(), before.elapsed().as_secs()), (4, 1));
     }
 }
