@@ -139,9 +139,12 @@ impl Generation {
 
     async fn step(&mut self) {
         while self.running.is_empty() && !self.waiting.is_empty() {
+            // Created first, so that a release between the refusal and the wait is not missed.
+            let engine = Arc::clone(&self.engine);
+            let released = engine.released();
             if self.admit().await.is_err() {
                 // The queue is full.
-                self.engine.released().await;
+                released.await;
             }
         }
         if self.running.is_empty() {

@@ -14,7 +14,7 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::{
-    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, futures::Notified},
     time::Instant,
 };
 
@@ -58,7 +58,8 @@ pub(crate) struct RunningRequest {
     /// The end of the time that was spent so far. `None` before the first part of it.
     due: Mutex<Option<Instant>>,
     is_decoding: AtomicBool,
-    _slot: OwnedSemaphorePermit,
+    /// Its place in the batch, until it is dropped.
+    slot: Option<OwnedSemaphorePermit>,
 }
 
 // === impl Engine ===
@@ -138,7 +139,7 @@ impl Engine {
             admitted: Instant::now(),
             due: Mutex::new(None),
             is_decoding: AtomicBool::new(false),
-            _slot: slot,
+            slot: Some(slot),
         })
     }
 
@@ -172,9 +173,9 @@ impl Engine {
         block_hashes(&bytes, self.args.parameters.block_size)
     }
 
-    /// Waits until a request ends.
-    pub(crate) async fn released(&self) {
-        self.released.notified().await;
+    /// Resolves when a request ends after this call.
+    pub(crate) fn released(&self) -> Notified<'_> {
+        self.released.notified()
     }
 
     /// Returns what other caches have of a prompt.
@@ -349,6 +350,8 @@ impl Drop for RunningRequest {
         if *self.is_decoding.get_mut() {
             self.engine.decoding.fetch_sub(1, Ordering::Relaxed);
         }
+        // Before the wake-up: a request that finds neither a place nor room in the queue waits for the next one, which may never come.
+        drop(self.slot.take());
         // All waiting requests look again: the blocks may be too few for the first one, and enough for another.
         self.engine.released.notify_waiters();
     }
@@ -356,6 +359,11 @@ impl Drop for RunningRequest {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        pin::pin,
+        task::{Context, Wake, Waker},
+    };
+
     use super::*;
 
     fn engine(arguments: &[&str]) -> Arc<Engine> {
@@ -444,6 +452,24 @@ mod tests {
     #[test]
     fn any_size_of_the_batch_is_taken() {
         engine(&["--max-num-seqs", &usize::MAX.to_string()]);
+    }
+
+    #[tokio::test]
+    async fn a_place_is_free_before_waiting_requests_look_again() {
+        struct Look(Arc<Engine>, AtomicUsize);
+        impl Wake for Look {
+            fn wake(self: Arc<Self>) {
+                self.1.store(self.0.slots.available_permits(), Ordering::Relaxed);
+            }
+        }
+        let engine = engine(&["--max-num-seqs", "1", "--max-waiting-queue-length", "0"]);
+        let running = engine.admit(&[1], 1, Caches::default()).await.unwrap();
+        let look = Arc::new(Look(Arc::clone(&engine), AtomicUsize::new(0)));
+        let mut released = pin!(engine.released());
+        let waker = Waker::from(Arc::clone(&look));
+        assert!(released.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        drop(running);
+        assert_eq!(look.1.load(Ordering::Relaxed), 1);
     }
 
     #[tokio::test(start_paused = true)]
