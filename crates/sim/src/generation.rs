@@ -156,15 +156,14 @@ impl Generation {
         let computed = std::mem::take(&mut self.encoded.computed);
         // The prompts of a request are in the same batch, so their times run in parallel.
         futures::future::join_all(self.running.iter().map(|(running, _)| async move {
-            if first && !is_prefilled {
-                running.encode(computed).await;
-                running.prefill().await;
-                return;
+            match (first, is_prefilled) {
+                (true, false) => {
+                    running.encode(computed).await;
+                    running.prefill().await;
+                }
+                (true, true) => running.receive().await,
+                (false, _) => running.decode().await,
             }
-            if first {
-                running.receive().await;
-            }
-            running.decode().await;
         }))
         .await;
         let ready = &mut self.ready;

@@ -54,7 +54,7 @@ pub(crate) struct RunningRequest {
     engine: Arc<Engine>,
     held: RequestBlocks,
     prompt_tokens: usize,
-    admitted: Instant,
+    arrived: Instant,
     /// The end of the time that was spent so far. `None` before the first part of it.
     due: Mutex<Option<Instant>>,
     is_decoding: AtomicBool,
@@ -136,7 +136,7 @@ impl Engine {
             engine: self.clone(),
             held,
             prompt_tokens: prompt.len(),
-            admitted: Instant::now(),
+            arrived,
             due: Mutex::new(None),
             is_decoding: AtomicBool::new(false),
             slot: Some(slot),
@@ -236,11 +236,16 @@ impl RunningRequest {
             self.spend(self.engine.args.parameters.timing.prefill(uncached)).await;
         }
         self.begin_to_decode();
-        self.engine.metrics.first_token.observe(self.admitted.elapsed().as_secs_f64());
+        self.observe_first_token();
         // Other engines find the blocks only after the time for computing them has passed.
         if let Some(storage) = &self.engine.args.storage {
             storage.keep(self.held.blocks.clone()).await;
         }
+    }
+
+    fn observe_first_token(&self) {
+        // Like vLLM's, from the arrival, so with the time in the queue.
+        self.engine.metrics.first_token.observe(self.arrived.elapsed().as_secs_f64());
     }
 
     fn begin_to_decode(&self) {
@@ -274,16 +279,25 @@ impl RunningRequest {
         self.spend(self.engine.args.media.time.saturating_mul(items)).await;
     }
 
-    /// Spends the time for receiving the prompt's KV cache from another engine.
+    /// Spends the time for receiving the prompt's KV cache from another engine, and for the first token.
     pub(crate) async fn receive(&self) {
         // A transfer does not use the accelerator, but the reference's simulator slows it down as well.
         self.spend(self.engine.args.parameters.timing.transfer(self.prompt_tokens)).await;
         self.begin_to_decode();
+        self.forward_pass().await;
+        // Dashboards take the time to the first token from the engines that decode.
+        self.observe_first_token();
     }
 
     /// Spends the time between two tokens.
     pub(crate) async fn decode(&self) {
         let before = Instant::now();
+        self.forward_pass().await;
+        self.engine.metrics.between_tokens.observe(before.elapsed().as_secs_f64());
+    }
+
+    /// Spends the time of a forward pass that generates a token.
+    async fn forward_pass(&self) {
         let timing = &self.engine.args.parameters.timing;
         if timing.max_batched_tokens.is_some() {
             // The last pass has ended for all its requests at the same moment. A prompt begins its next chunk first, so that
@@ -292,7 +306,6 @@ impl RunningRequest {
         }
         let chunk = self.engine.chunk_tokens.load(Ordering::Relaxed);
         self.sleep(timing.step(self.engine.batch(), chunk)).await;
-        self.engine.metrics.between_tokens.observe(before.elapsed().as_secs_f64());
     }
 
     /// Counts the prompt, which was computed or received.
@@ -307,7 +320,7 @@ impl RunningRequest {
 
     /// Counts a request that was completed.
     pub(crate) fn finished(&self, reason: &'static str) {
-        self.engine.metrics.finished(reason, self.admitted.elapsed());
+        self.engine.metrics.finished(reason, self.arrived.elapsed());
     }
 
     async fn spend(&self, time: Duration) {
@@ -449,9 +462,36 @@ mod tests {
         assert_eq!(second.await.unwrap(), Ok(()));
     }
 
-    #[test]
-    fn any_size_of_the_batch_is_taken() {
-        engine(&["--max-num-seqs", &usize::MAX.to_string()]);
+    #[tokio::test(start_paused = true)]
+    async fn the_times_of_a_request_begin_with_its_arrival() {
+        let engine = engine(&["--max-num-seqs", "1", "--time-to-first-token", "1s", "--inter-token-latency", "1s"]);
+        let ask = async || {
+            let running = engine.admit(&[1], 2, Caches::default()).await.unwrap();
+            running.prefill().await;
+            running.decode().await;
+            running.finished("stop");
+        };
+        tokio::join!(ask(), ask());
+        let page = engine.page();
+        let sum = |name: &str| {
+            let line = format!("vllm:{name}_seconds_sum{{model_name=\"model\",engine=\"0\"}} ");
+            page.split_once(&line).unwrap().1.lines().next().unwrap().parse::<f64>().unwrap()
+        };
+        // The second request waits two seconds for the first.
+        assert_eq!(sum("time_to_first_token").to_bits(), 4f64.to_bits(), "1 and 3: {page}");
+        assert_eq!(sum("e2e_request_latency").to_bits(), 6f64.to_bits(), "2 and 4: {page}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_token_after_a_transfer_is_one() {
+        let engine = engine(&["--kv-cache-transfer-latency", "1s", "--inter-token-latency", "1s"]);
+        let running = engine.admit(&[1], 2, Caches { has_come: true, stored: None }).await.unwrap();
+        running.receive().await;
+        let page = engine.page();
+        for line in ["time_to_first_token_seconds_sum{model_name=\"model\",engine=\"0\"} 2.0",
+                     "inter_token_latency_seconds_count{model_name=\"model\",engine=\"0\"} 0"] {
+            assert!(page.contains(line), "{page}");
+        }
     }
 
     #[tokio::test]
@@ -470,6 +510,11 @@ mod tests {
         assert!(released.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         drop(running);
         assert_eq!(look.1.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn any_size_of_the_batch_is_taken() {
+        engine(&["--max-num-seqs", &usize::MAX.to_string()]);
     }
 
     #[tokio::test(start_paused = true)]
