@@ -20,6 +20,8 @@ use crate::{
 
 /// The most events that are shown.
 const MAX_SHOWN: usize = 100;
+/// The most pages of a namespace's events to read.
+const MAX_PAGES: usize = 10;
 /// The part at the end of a log that is shown.
 const LINES: i64 = 1000;
 const BYTES: i64 = 256 << 10;
@@ -38,9 +40,18 @@ pub(crate) async fn exists(client: &Client, service: &Key) -> Result<(), Problem
 pub(crate) async fn events(client: &Client, service: &Key) -> Result<Value, Problem> {
     let owned = owned::uids(client, service).await.map_err(|error| failed(&error))?;
     let api = Api::<Event>::namespaced(client.clone(), &service.namespace);
-    let listed = api.list(&ListParams::default().limit(MAX_READ)).await.map_err(|error| failed(&error))?;
     let is_about = |event: &Event| event.involved_object.uid.as_ref().is_some_and(|uid| owned.contains(uid));
-    let mut events: Vec<_> = listed.items.into_iter().filter(is_about).map(shown).collect();
+    let mut parameters = ListParams::default().limit(MAX_READ);
+    let mut events = Vec::new();
+    // A list is sorted by name, so the newest events may be on any page.
+    for _ in 0..MAX_PAGES {
+        let page = api.list(&parameters).await.map_err(|error| failed(&error))?;
+        events.extend(page.items.into_iter().filter(is_about).map(shown));
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => parameters = parameters.continue_token(&token),
+            None => break,
+        }
+    }
     events.sort_by(|one, other| other["time"].as_str().cmp(&one["time"].as_str()));
     events.truncate(MAX_SHOWN);
     Ok(json!({"events": events}))
@@ -155,4 +166,45 @@ fn failed(error: &kube::Error) -> Problem {
         problem.status = code;
     }
     problem
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn events_are_read_from_every_page() {
+        let event = |uid: &str, minute: u8| {
+            json!({
+                "metadata": {"name": format!("{uid}.{minute}"), "namespace": "ns"},
+                "involvedObject": {"kind": "Pod", "name": "p", "uid": uid}, "reason": "Pulled",
+                "lastTimestamp": format!("2026-01-01T00:{minute:02}:00Z"),
+            })
+        };
+        let answer = move |request: Request<Body>| async move {
+            let query = request.uri().query().unwrap_or_default();
+            let answer = match request.uri().path() {
+                "/apis/serving.kserve.io/v1alpha2/namespaces/ns/llminferenceservices/a" => {
+                    json!({"metadata": {"name": "a", "uid": "own"}})
+                }
+                "/api/v1/namespaces/ns/events" if query.contains("continue=next") => {
+                    json!({"metadata": {}, "items": [event("own", 2)]})
+                }
+                "/api/v1/namespaces/ns/events" => {
+                    json!({"metadata": {"continue": "next"}, "items": [event("own", 1), event("other", 3)]})
+                }
+                _ => json!({"metadata": {}, "items": []}),
+            };
+            Ok::<_, Infallible>(Response::new(Body::from(answer.to_string().into_bytes())))
+        };
+        let client = Client::new(tower::service_fn(answer), "ns");
+        let found = events(&client, &Key::new(Namespace("ns"), Name("a"))).await.unwrap();
+        let times: Vec<_> = found["events"].as_array().unwrap().iter().map(|event| &event["time"]).collect();
+        assert_eq!(times, ["2026-01-01T00:02:00Z", "2026-01-01T00:01:00Z"]);
+    }
 }
