@@ -26,14 +26,6 @@ impl Problem {
     pub(crate) fn failed(sentence: impl Into<String>) -> Self {
         Self { status: StatusCode::BAD_GATEWAY, sentence: sentence.into() }
     }
-
-    /// The limit of concurrent requests of this kind is reached.
-    pub(crate) fn busy() -> Self {
-        Self {
-            status: StatusCode::SERVICE_UNAVAILABLE,
-            sentence: "too many requests of this page are running; try again".into(),
-        }
-    }
 }
 
 impl IntoResponse for Problem {

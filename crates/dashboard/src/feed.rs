@@ -11,7 +11,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
-use futures::{Stream, StreamExt, stream::BoxStream};
+use futures::{
+    StreamExt,
+    stream::{self, BoxStream},
+};
 use http::header;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
@@ -43,7 +46,7 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Sends events until the page closes, or until the server ends.
 pub(crate) fn answer(page: Arc<Page>, service: Option<Key>, permit: OwnedSemaphorePermit) -> Response {
     // The capacity is one: the next event is computed when the page has received the last one.
-    let (events, frames) = mpsc::channel(1);
+    let (events, mut frames) = mpsc::channel(1);
     tokio::spawn(async move {
         let _permit = permit;
         tokio::select! {
@@ -53,13 +56,8 @@ pub(crate) fn answer(page: Arc<Page>, service: Option<Key>, permit: OwnedSemapho
         }
     });
     let headers = [(header::CONTENT_TYPE, "text/event-stream; charset=utf-8")];
-    (headers, Body::from_stream(received(frames))).into_response()
-}
-
-fn received(frames: mpsc::Receiver<Bytes>) -> impl Stream<Item = Result<Bytes, Infallible>> {
-    futures::stream::unfold(frames, |mut frames| async {
-        frames.recv().await.map(|frame| (Ok(frame), frames))
-    })
+    let frames = stream::poll_fn(move |context| frames.poll_recv(context)).map(Ok::<_, Infallible>);
+    (headers, Body::from_stream(frames)).into_response()
 }
 
 async fn send(page: &Page, service: Option<Key>, events: &mpsc::Sender<Bytes>) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use http::StatusCode;
 use kube::Client;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -45,16 +46,23 @@ impl Page {
 
     /// Acquires a permit for a request.
     pub(crate) fn work(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        Arc::clone(&self.work).try_acquire_owned().map_err(|_| Problem::busy())
+        permit(&self.work)
     }
 
     /// Acquires the permit for a simulation. Each takes a core for a while, so there is one.
     pub(crate) fn simulation(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        Arc::clone(&self.simulation).try_acquire_owned().map_err(|_| Problem::busy())
+        permit(&self.simulation)
     }
 
     /// Acquires a permit for a stream.
     pub(crate) fn stream(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        Arc::clone(&self.streams).try_acquire_owned().map_err(|_| Problem::busy())
+        permit(&self.streams)
     }
+}
+
+fn permit(semaphore: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Problem> {
+    Arc::clone(semaphore).try_acquire_owned().map_err(|_| Problem {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        sentence: "too many requests of this page are running; try again".into(),
+    })
 }
