@@ -2,7 +2,12 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use axum::{Json, extract::State, http::HeaderMap, response::Response};
+use axum::{
+    Json,
+    extract::State,
+    http::HeaderMap,
+    response::{IntoResponse, Response},
+};
 use futures::{StreamExt, future};
 use serde_json::{Value, json};
 
@@ -12,7 +17,7 @@ use crate::{
     body::Body,
     fields::Fields,
     job, logprobs,
-    reply::{Part, Reply, with_headers},
+    reply::{Part, Reply},
     sse,
     tools::call_id,
 };
@@ -37,7 +42,7 @@ pub(crate) async fn create(
         let chunks =
             reply.stream("chat.completion.chunk", opening, started.events, part, usage, asked.output);
         let chunks = chunks.filter(|chunk| future::ready(!is_empty(chunk)));
-        return Ok(with_headers(sse::data(chunks), started.headers));
+        return Ok((started.headers, sse::data(chunks)).into_response());
     }
     let (answers, usage) = collect(started.events, usage, copies).await;
     let choices: Vec<Value> =
@@ -47,7 +52,7 @@ pub(crate) async fn create(
     for field in ["prompt_logprobs", "prompt_token_ids", "prompt_text"] {
         body[field] = Value::Null;
     }
-    Ok(with_headers(Json(body), started.headers))
+    Ok((started.headers, Json(body)).into_response())
 }
 
 fn choice(index: usize, answer: Answer, with_logprobs: bool) -> Value {
@@ -82,8 +87,7 @@ struct Writer {
 impl Writer {
     fn part(&mut self, event: Event) -> Part {
         let count = tokens(&event);
-        let called = |index: usize, call: Value| {
-            let mut call = call;
+        let called = |index: usize, mut call: Value| {
             call["index"] = index.into();
             json!({"content": null, "tool_calls": [call]})
         };

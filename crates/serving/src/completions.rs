@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State, http::HeaderMap, response::Response};
+use axum::{
+    Json,
+    extract::State,
+    http::HeaderMap,
+    response::{IntoResponse, Response},
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -11,7 +16,7 @@ use crate::{
     body::Body,
     fields::Fields,
     job, logprobs,
-    reply::{Part, Reply, with_headers},
+    reply::{Part, Reply},
     sse,
 };
 
@@ -40,7 +45,7 @@ pub(crate) async fn create(
         let mut writer = Writer { with_logprobs, offsets: vec![0; count], echoes };
         let part = move |event| writer.part(event);
         let chunks = reply.stream("text_completion", Vec::new(), started.events, part, usage, asked.output);
-        return Ok(with_headers(sse::data(chunks), started.headers));
+        return Ok((started.headers, sse::data(chunks)).into_response());
     }
     let (answers, usage) = collect(started.events, usage, count).await;
     let choices: Vec<Value> = answers
@@ -58,7 +63,7 @@ pub(crate) async fn create(
         .collect();
     let params = [started.kv_transfer_params, None];
     let body = reply.whole("text_completion", &choices, usage, params);
-    Ok(with_headers(Json(body), started.headers))
+    Ok((started.headers, Json(body)).into_response())
 }
 
 /// A prompt that comes before its answer.

@@ -12,7 +12,7 @@ use crate::{
     body::{Body, object_only},
     clock::now,
     fields::PromptField,
-    job::{fits, known_model},
+    job::known_model,
     reply::request_id,
     vectors::normalise,
 };
@@ -52,7 +52,15 @@ async fn create(
 ) -> Result<Json<Value>, Refusal> {
     let name = known_model(&model, fields.model.as_deref())?;
     let Some(vectors) = model.vectors().cloned() else { return Err(Refusal::not_found("Not Found")) };
-    refuse(&fields)?;
+    Refusal::none_asked([
+        ("messages", fields.messages.is_some()),
+        ("truncate_prompt_tokens", fields.truncate_prompt_tokens.is_some()),
+        ("add_special_tokens", fields.add_special_tokens == Some(false)),
+        ("normalize", fields.normalize.is_some()),
+        ("use_activation", fields.use_activation.is_some()),
+        ("embed_dtype", fields.embed_dtype.as_deref().is_some_and(|kind| kind != "float32")),
+        ("endianness", fields.endianness.as_deref().is_some_and(|order| order == "big")),
+    ])?;
     let is_base64 = match fields.encoding_format.as_deref() {
         None | Some("float") => false,
         Some("base64") => true,
@@ -90,23 +98,11 @@ async fn create(
 
 /// Returns the tokens of every text.
 fn prompts(model: &Arc<dyn Model>, input: Option<PromptField>) -> Result<Vec<Vec<u32>>, Refusal> {
-    let tokens = |text: &str| {
-        fits(model.as_ref(), text)?;
-        Ok(model.tokens(text))
-    };
-    let prompts: Vec<Vec<u32>> = match input {
-        None => return Err(Refusal::field("input", "input: Field required.")),
-        Some(PromptField::Text(text)) => vec![tokens(&text)?],
-        Some(PromptField::Texts(texts)) if texts.len() <= MAX_TEXTS => {
-            texts.iter().map(|text| tokens(text)).collect::<Result<_, Refusal>>()?
-        }
-        Some(PromptField::Texts(_)) => return Err(too_many()),
-        Some(PromptField::Tokens(tokens)) => vec![tokens],
-        Some(PromptField::TokenLists(lists)) => lists,
-    };
-    if prompts.len() > MAX_TEXTS {
-        return Err(too_many());
+    let Some(input) = input else { return Err(Refusal::field("input", "input: Field required.")) };
+    if input.count() > MAX_TEXTS {
+        return Err(Refusal::field("input", format!("input: at most {MAX_TEXTS} are taken at once.")));
     }
+    let prompts: Vec<_> = input.prompts(model.as_ref())?.into_iter().map(|(_, tokens)| tokens).collect();
     if prompts.is_empty() || prompts.iter().any(Vec::is_empty) {
         return Err(Refusal::field("input", "input must not be empty."));
     }
@@ -121,20 +117,4 @@ fn prompts(model: &Arc<dyn Model>, input: Option<PromptField>) -> Result<Vec<Vec
             ),
         )),
     }
-}
-
-fn too_many() -> Refusal {
-    Refusal::field("input", format!("input: at most {MAX_TEXTS} are taken at once."))
-}
-
-fn refuse(fields: &Fields) -> Result<(), Refusal> {
-    Refusal::none_asked([
-        ("messages", fields.messages.is_some()),
-        ("truncate_prompt_tokens", fields.truncate_prompt_tokens.is_some()),
-        ("add_special_tokens", fields.add_special_tokens == Some(false)),
-        ("normalize", fields.normalize.is_some()),
-        ("use_activation", fields.use_activation.is_some()),
-        ("embed_dtype", fields.embed_dtype.as_deref().is_some_and(|kind| kind != "float32")),
-        ("endianness", fields.endianness.as_deref().is_some_and(|order| order == "big")),
-    ])
 }

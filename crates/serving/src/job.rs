@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use crate::{
     Card, Item, Job, Message, Model, Part, Prompt, Refusal, Role, Sampling, Tool,
     fields::{Fields, PromptField},
@@ -72,8 +70,7 @@ pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<ParsedRequ
     let messages = reader.read(messages)?;
     let items = reader.items();
     let tools = tools::choose(known_tools.clone(), fields.tool_choice.as_ref(), fields.parallel_tool_calls)?;
-    let sampling = sampling::read(fields)?;
-    let copies = sampling::copies(fields)?;
+    let (sampling, copies) = sampling::read(fields)?;
     let limit = limit(model.card(), fields, "max_completion_tokens")?;
     let shape = shape::read(fields)?;
     let (part, output) = (fields.part(), output(fields)?);
@@ -129,13 +126,13 @@ pub(crate) fn completion(model: &Arc<dyn Model>, fields: &Fields) -> Result<Pars
         }
     }
     Refusal::none_asked([("add_special_tokens", fields.add_special_tokens == Some(false))])?;
-    let sampling = sampling::read(fields)?;
+    let (sampling, copies) = sampling::read(fields)?;
     if fields.echo == Some(true) && sampling.logprobs.is_some() {
         return Err(Refusal::field("echo", "echo together with logprobs is not supported by this server."));
     }
     let part = fields.part();
     let asked = limit(model.card(), fields, "max_completion_tokens")?;
-    let prompts = texts(model, fields)?
+    let prompts = prompts(model.as_ref(), fields)?
         .into_iter()
         .map(|(text, tokens)| {
             let limit = fit(model.card(), tokens.len(), asked, Some(COMPLETION_LIMIT), part)?;
@@ -144,7 +141,6 @@ pub(crate) fn completion(model: &Arc<dyn Model>, fields: &Fields) -> Result<Pars
             Ok(prompt)
         })
         .collect::<Result<Vec<_>, Refusal>>()?;
-    let copies = sampling::copies(fields)?;
     let answers = prompts.len() * copies;
     if answers > MAX_ANSWERS {
         let message = format!("n times the number of prompts must be at most {MAX_ANSWERS}, got {answers}.");
@@ -161,36 +157,50 @@ pub(crate) fn completion(model: &Arc<dyn Model>, fields: &Fields) -> Result<Pars
     Ok(ParsedRequest { job, output: output(fields)? })
 }
 
-fn texts(model: &Arc<dyn Model>, fields: &Fields) -> Result<Vec<(String, Vec<u32>)>, Refusal> {
-    let from_text = |text: &String| {
-        fits(model.as_ref(), text)?;
-        Ok((text.clone(), model.tokens(text)))
+fn prompts(model: &dyn Model, fields: &Fields) -> Result<Vec<(String, Vec<u32>)>, Refusal> {
+    let is_empty = |field: &PromptField| matches!(field, PromptField::Text(text) if text.is_empty());
+    let Some(field) = fields.prompt.as_ref().filter(|field| !is_empty(field)) else {
+        let message = "Either prompt or prompt_embeds must be provided and non-empty.";
+        return Err(Refusal::parameter("prompt", message, None));
     };
-    let from_tokens = |tokens: &Vec<u32>| (String::new(), tokens.clone());
-    let prompts: Vec<_> = match &fields.prompt {
-        None => return Err(nothing()),
-        Some(PromptField::Text(text)) if text.is_empty() => return Err(nothing()),
-        Some(PromptField::Text(text)) => vec![from_text(text)?],
-        Some(PromptField::Texts(texts)) => texts.iter().map(from_text).collect::<Result<_, Refusal>>()?,
-        Some(PromptField::Tokens(tokens)) => vec![from_tokens(tokens)],
-        Some(PromptField::TokenLists(lists)) => lists.iter().map(from_tokens).collect(),
-    };
+    if field.count() > MAX_PROMPTS {
+        let message = format!("prompt: at most {MAX_PROMPTS} are taken at once.");
+        return Err(Refusal::field("prompt", message));
+    }
+    let prompts = field.prompts(model)?;
     if prompts.is_empty() {
         return Err(Refusal::bad_request("You must pass at least one prompt"));
     }
     if prompts.iter().any(|(_, tokens)| tokens.is_empty()) {
         return Err(Refusal::bad_request("The decoder prompt cannot be empty"));
     }
-    if prompts.len() > MAX_PROMPTS {
-        let message = format!("prompt: at most {MAX_PROMPTS} are taken at once.");
-        return Err(Refusal::field("prompt", message));
-    }
     Ok(prompts)
 }
 
-fn nothing() -> Refusal {
-    let message = "Either prompt or prompt_embeds must be provided and non-empty.";
-    Refusal::parameter("prompt", message, None)
+impl PromptField {
+    /// The number of prompts, which limits bound before the prompts become tokens.
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Self::Text(_) | Self::Tokens(_) => 1,
+            Self::Texts(texts) => texts.len(),
+            Self::TokenLists(lists) => lists.len(),
+        }
+    }
+
+    /// Returns each prompt as the text that the client sent, if it did, and as tokens.
+    pub(crate) fn prompts(&self, model: &dyn Model) -> Result<Vec<(String, Vec<u32>)>, Refusal> {
+        let from_text = |text: &String| {
+            fits(model, text)?;
+            Ok((text.clone(), model.tokens(text)))
+        };
+        let from_tokens = |tokens: &Vec<u32>| (String::new(), tokens.clone());
+        match self {
+            Self::Text(text) => Ok(vec![from_text(text)?]),
+            Self::Texts(texts) => texts.iter().map(from_text).collect(),
+            Self::Tokens(tokens) => Ok(vec![from_tokens(tokens)]),
+            Self::TokenLists(lists) => Ok(lists.iter().map(from_tokens).collect()),
+        }
+    }
 }
 
 /// Refuses a text that is too long however few tokens it becomes, as becoming tokens takes time and memory.
@@ -280,30 +290,29 @@ fn output(fields: &Fields) -> Result<Output, Refusal> {
 
 /// Refuses what changes answers and is no part of a [`Job`].
 pub(crate) fn unsupported(fields: &Fields) -> Result<(), Refusal> {
-    if fields.chat_template.as_ref().is_some_and(|template| !template.is_null()) {
+    if fields.chat_template.is_some() {
         return Err(Refusal::bad_request(
             "Chat template is passed with request, but --trust-request-chat-template is not set. Refused request with \
              untrusted chat template.",
         ));
     }
-    let given = |value: &Option<Value>| value.as_ref().is_some_and(|value| !value.is_null());
     Refusal::none_asked([
         ("best_of", fields.best_of.is_some_and(|best_of| best_of != fields.n.unwrap_or(1))),
         ("use_beam_search", fields.use_beam_search == Some(true)),
         ("suffix", fields.suffix.as_ref().is_some_and(|suffix| !suffix.is_empty())),
         ("prompt_logprobs", fields.prompt_logprobs.is_some()),
         ("truncate_prompt_tokens", fields.truncate_prompt_tokens.is_some()),
-        ("prompt_embeds", given(&fields.prompt_embeds)),
+        ("prompt_embeds", fields.prompt_embeds.is_some()),
         ("documents", fields.documents.as_ref().is_some_and(|list| !list.is_empty())),
-        ("mm_processor_kwargs", given(&fields.mm_processor_kwargs)),
-        ("cache_salt", given(&fields.cache_salt)),
+        ("mm_processor_kwargs", fields.mm_processor_kwargs.is_some()),
+        ("cache_salt", fields.cache_salt.is_some()),
         ("return_token_ids", fields.return_token_ids == Some(true)),
         ("return_prompt_text", fields.return_prompt_text == Some(true)),
-        ("logprob_token_ids", given(&fields.logprob_token_ids)),
+        ("logprob_token_ids", fields.logprob_token_ids.is_some()),
         ("watermarking", fields.watermarking == Some(true)),
         ("return_tokens_as_token_ids", fields.return_tokens_as_token_ids == Some(true)),
-        ("thinking_token_budget", given(&fields.thinking_token_budget)),
-        ("repetition_detection", given(&fields.repetition_detection)),
+        ("thinking_token_budget", fields.thinking_token_budget.is_some()),
+        ("repetition_detection", fields.repetition_detection.is_some()),
         ("logits_processors", fields.logits_processors.as_ref().is_some_and(|list| !list.is_empty())),
         ("vllm_xargs", fields.vllm_xargs.as_ref().is_some_and(|map| !map.is_empty())),
         (

@@ -70,8 +70,7 @@ pub trait Model: Send + Sync + 'static {
     }
 
     /// Unloads an adapter. Returns whether it was loaded.
-    fn unload_adapter(&self, name: &str) -> bool {
-        let _ = name;
+    fn unload_adapter(&self, _name: &str) -> bool {
         false
     }
 

@@ -1,7 +1,6 @@
 //! The common fields of all objects of one reply, and the frame of a streamed reply.
 
-use axum::http::{HeaderMap, HeaderValue};
-use axum::response::{IntoResponse, Response};
+use axum::http::HeaderMap;
 use futures::{
     Stream, StreamExt, future,
     stream::{self, BoxStream},
@@ -121,14 +120,6 @@ pub(crate) fn request_id(headers: &HeaderMap, field: Option<String>) -> String {
     let id = given.or(field).unwrap_or_else(unique);
     tracing::debug!(request_id = id, "Answering a request.");
     id
-}
-
-/// Returns a response with the headers that the model has set.
-pub(crate) fn with_headers(response: impl IntoResponse, headers: HeaderMap) -> Response {
-    let mut response = response.into_response();
-    let named = headers.into_iter().filter_map(|(name, value)| Some((name?, value)));
-    response.headers_mut().extend(named.collect::<Vec<(_, HeaderValue)>>());
-    response
 }
 
 #[cfg(test)]

@@ -110,14 +110,13 @@ async fn tokenize(
     State(model): State<Arc<dyn Model>>,
     Body(request): Body<Tokenize>,
 ) -> Result<Json<Value>, Refusal> {
-    let given = |value: &Option<Value>| value.as_ref().is_some_and(|value| !value.is_null());
     // Texts get what begins each text, conversations what their template writes.
     let adds = request.add_special_tokens.is_some_and(|adds| adds != request.prompt.is_some());
     Refusal::none_asked([
         ("add_special_tokens", adds),
         ("return_token_strs", request.return_token_strs == Some(true)),
-        ("chat_template", given(&request.chat_template)),
-        ("mm_processor_kwargs", given(&request.mm_processor_kwargs)),
+        ("chat_template", request.chat_template.is_some()),
+        ("mm_processor_kwargs", request.mm_processor_kwargs.is_some()),
     ])?;
     let tokens = match &request.prompt {
         Some(prompt) => {

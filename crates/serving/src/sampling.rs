@@ -59,7 +59,7 @@ pub struct Sampling {
 }
 
 /// Returns the number of answers per prompt.
-pub(crate) fn copies(fields: &Fields) -> Result<usize, Refusal> {
+fn copies(fields: &Fields) -> Result<usize, Refusal> {
     match fields.n.unwrap_or(1) {
         n if n < 1 => Err(Refusal::bad_request(format!("n must be at least 1, got {n}."))),
         n => match usize::try_from(n) {
@@ -80,8 +80,8 @@ pub(crate) fn limit(fields: &Fields) -> Result<Option<usize>, Refusal> {
     }
 }
 
-/// Reads and checks all sampling fields.
-pub(crate) fn read(fields: &Fields) -> Result<Sampling, Refusal> {
+/// Reads and checks all sampling fields. Also returns the number of answers per prompt.
+pub(crate) fn read(fields: &Fields) -> Result<(Sampling, usize), Refusal> {
     let within = |name: &'static str, value: Option<f64>, default: f64, fits: fn(f64) -> bool, rule: &str| {
         let value = value.unwrap_or(default);
         if fits(value) {
@@ -147,7 +147,7 @@ pub(crate) fn read(fields: &Fields) -> Result<Sampling, Refusal> {
     if sampling.temperature == 0.0 && copies > 1 {
         return Err(Refusal::bad_request(format!("n must be 1 when using greedy sampling, got {copies}.")));
     }
-    Ok(sampling)
+    Ok((sampling, copies))
 }
 
 fn stops(fields: &Fields) -> Result<Vec<String>, Refusal> {

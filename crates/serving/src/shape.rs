@@ -29,7 +29,7 @@ pub(crate) fn read(fields: &Fields) -> Result<Option<(Shape, String)>, Refusal> 
         let place = "response_format";
         found.extend(format_of(format, place)?.map(|shape| (shape, place.to_owned())));
     }
-    if let Some(outputs) = fields.structured_outputs.as_ref().filter(|outputs| !outputs.is_null()) {
+    if let Some(outputs) = &fields.structured_outputs {
         let Value::Object(outputs) = outputs else {
             return Err(Refusal::invalid("structured_outputs", "structured_outputs must be an object."));
         };
@@ -45,7 +45,7 @@ pub(crate) fn read(fields: &Fields) -> Result<Option<(Shape, String)>, Refusal> 
         ("grammar", "guided_grammar", &fields.guided_grammar),
     ];
     for (key, place, value) in guided {
-        if let Some(value) = value.as_ref().filter(|value| !value.is_null()) {
+        if let Some(value) = value {
             found.extend(constraint(key, value, place)?.map(|shape| (shape, place.to_owned())));
         }
     }

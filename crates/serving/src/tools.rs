@@ -110,8 +110,8 @@ pub(crate) fn choose(
     parallel: Option<bool>,
 ) -> Result<Option<Tools>, Refusal> {
     let choice = match choice {
-        None | Some(Value::Null) if list.is_empty() => return Ok(None),
-        None | Some(Value::Null) => Choice::Auto,
+        None if list.is_empty() => return Ok(None),
+        None => Choice::Auto,
         Some(Value::String(word)) if word == "none" => return Ok(None),
         Some(_) if list.is_empty() => {
             return Err(Refusal::parameter(

@@ -11,7 +11,7 @@ use axum::{
     Json,
     extract::{Path, State},
     http::HeaderMap,
-    response::Response,
+    response::{IntoResponse, Response},
 };
 use futures::{StreamExt, stream};
 
@@ -20,7 +20,7 @@ use crate::{
     Job, Model, Refusal,
     answers::{Usage, collect},
     body::{self, Body},
-    reply::{request_id, with_headers},
+    reply::request_id,
     sse,
 };
 
@@ -40,11 +40,11 @@ pub(crate) async fn create(
         let mut writer = Writer::new(form, usage);
         let opening = writer.opening();
         let events = started.events.flat_map(move |event| stream::iter(writer.events(event)));
-        return Ok(with_headers(sse::named(stream::iter(opening).chain(events)), started.headers));
+        return Ok((started.headers, sse::named(stream::iter(opening).chain(events))).into_response());
     }
     let (answers, usage) = collect(started.events, usage, 1).await;
     let body = form.whole(&answers.into_iter().next().unwrap_or_default(), usage);
-    Ok(with_headers(Json(body), started.headers))
+    Ok((started.headers, Json(body)).into_response())
 }
 
 /// Refuses to return an earlier response.

@@ -138,7 +138,7 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &mut Fields) -> Result<Job, R
         reasoning_effort: fields.reasoning.as_ref().map(|reasoning| &reasoning["effort"]),
         ..LayoutOptions::default()
     };
-    let sampling = sampling::read(&as_chat)?;
+    let (sampling, _) = sampling::read(&as_chat)?;
     let limit = job::limit(model.card(), &as_chat, "max_output_tokens")?;
     let model = model.as_ref();
     let (prompt, follows_a_tool) =

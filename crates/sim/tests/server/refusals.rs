@@ -219,6 +219,9 @@ async fn a_completion_has_as_many_prompts_as_evaluations_send() {
         let (status, answer) = server.post("/v1/completions", &body).await;
         assert_eq!(status, expected, "{prompts} {copies} {}", answer["error"]);
     }
+    // They are counted before they become tokens, of which these have none.
+    let (_, answer) = server.post("/v1/completions", &json!({"prompt": vec![""; 1025]})).await;
+    assert_eq!(answer["error"]["param"], "prompt", "{answer}");
 }
 
 #[tokio::test]
@@ -230,7 +233,7 @@ async fn fields_that_say_nothing_new_are_taken() {
         "priority": 1, "cache_salt": null, "return_token_ids": false, "logits_processors": [], "vllm_xargs": {},
         "add_generation_prompt": true, "continue_final_message": false, "chat_template_kwargs": {"enable_thinking": false},
         "reasoning_effort": "low", "skip_special_tokens": true, "parallel_tool_calls": true, "user": "u",
-        "request_id": "mine",
+        "request_id": "mine", "tool_choice": null, "structured_outputs": null, "guided_json": null, "prompt_embeds": null,
     });
     let (status, answer) = server.post("/v1/chat/completions", &with(&neutral)).await;
     assert_eq!((status, &answer["id"]), (200, &json!("chatcmpl-mine")), "{answer}");
