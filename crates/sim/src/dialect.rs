@@ -19,8 +19,8 @@ pub(crate) struct Dialect {
     pub(crate) metrics_flag: Option<&'static str>,
     /// The metrics that both engines have, under their names in vLLM and in this engine.
     metrics: &'static [(&'static str, &'static str)],
-    /// Labels in vLLM and in this engine. `None` if its metrics have no labels.
-    labels: Option<&'static [(&'static str, &'static str)]>,
+    /// The label in place of vLLM's `engine`. `None` if its metrics have no labels.
+    label: Option<&'static str>,
     /// The labels of `vllm:cache_config_info` that are metrics of this engine.
     cache: &'static [(&'static str, &'static str)],
     /// Whether it answers requests for any model.
@@ -54,7 +54,7 @@ static DIALECTS: [Dialect; 3] = [
             ("vllm:inter_token_latency", "sglang:inter_token_latency"),
             ("vllm:e2e_request_latency", "sglang:e2e_request_latency"),
         ],
-        labels: Some(&[("engine=\"0\"", "engine_type=\"unified\"")]),
+        label: Some("engine_type=\"unified\""),
         cache: &[("block_size", "sglang:page_size"), ("num_gpu_blocks", "sglang:num_pages")],
         answers_any_model: true,
     },
@@ -72,7 +72,7 @@ static DIALECTS: [Dialect; 3] = [
             ("vllm:time_to_first_token", "trtllm_time_to_first_token"),
             ("vllm:e2e_request_latency", "trtllm_e2e_request_latency"),
         ],
-        labels: Some(&[("engine=\"0\"", "engine_type=\"undefined\"")]),
+        label: Some("engine_type=\"undefined\""),
         cache: &[],
         answers_any_model: false,
     },
@@ -88,7 +88,7 @@ static DIALECTS: [Dialect; 3] = [
             ("vllm:prompt_tokens", "llamacpp:prompt_tokens"),
             ("vllm:generation_tokens", "llamacpp:tokens_predicted"),
         ],
-        labels: None,
+        label: None,
         cache: &[],
         answers_any_model: true,
     },
@@ -140,10 +140,8 @@ impl Dialect {
                 (after.is_empty() || after.starts_with(['{', ' ', '_'])).then_some((own, after))
             });
             let Some((name, after)) = found else { continue };
-            let after = match self.labels {
-                Some(labels) => {
-                    labels.iter().fold(after.to_owned(), |text, (vllm, own)| text.replacen(vllm, own, 1))
-                }
+            let after = match self.label {
+                Some(label) => after.replacen("engine=\"0\"", label, 1),
                 None => without_labels(after),
             };
             page.extend([before, name, &after, "\n"]);

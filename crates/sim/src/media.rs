@@ -15,7 +15,8 @@ const MAX_ITEMS: usize = 999;
 pub(crate) struct MediaArgs {
     modalities: Vec<Modality>,
     limits: BTreeMap<Modality, usize>,
-    tokens: usize,
+    /// How many tokens of a prompt an item takes.
+    pub(crate) tokens: usize,
     /// The time for encoding one item.
     pub(crate) time: Duration,
     /// The transfer of embeddings between engines. `None` if this is not configured.
@@ -85,11 +86,6 @@ impl MediaArgs {
             let (Limit::Number(count) | Limit::Object { count }) = limit;
             self.limits.insert(modality(flag, &name)?, count);
         }
-        Ok(())
-    }
-
-    pub(crate) fn set_tokens(&mut self, flag: &Flag) -> Result<(), ArgsError> {
-        self.tokens = flag.positive()?;
         Ok(())
     }
 

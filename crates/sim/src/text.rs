@@ -13,7 +13,7 @@ pub(crate) fn tokens(text: &str) -> Vec<u32> {
 pub(crate) fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
-        let mut chars = rest.char_indices().peekable();
+        let mut chars = rest.char_indices();
         let (_, first) = chars.next()?;
         let mut last = first;
         let mut end = rest.len();

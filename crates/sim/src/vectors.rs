@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt, stream};
-use longboat_engine_model::split_mix::{STEP, mix};
+use longboat_engine_model::split_mix::sequence;
 use longboat_serving::{Refusal, normalise};
 
 use crate::{caches::Caches, engine::Engine};
@@ -33,21 +33,18 @@ pub(crate) async fn embed(
 fn vector(tokens: &[u32], width: usize) -> Vec<f32> {
     let mut vector = vec![0.0; width];
     for token in tokens {
-        let mut state = u64::from(*token);
-        for number in &mut vector {
-            *number += direction(&mut state);
+        for (number, bits) in vector.iter_mut().zip(sequence(u64::from(*token))) {
+            *number += direction(bits);
         }
     }
     normalise(&mut vector);
     vector
 }
 
-/// The next number of a sequence between -1 and 1 (SplitMix64).
+/// A number from -1 to 1.
 #[expect(clippy::cast_precision_loss, reason = "24 bits fit")]
-fn direction(state: &mut u64) -> f32 {
-    let bits = (mix(*state) >> 40) as u32;
-    *state = state.wrapping_add(STEP);
-    bits as f32 / (1 << 23) as f32 - 1.0
+fn direction(bits: u64) -> f32 {
+    (bits >> 40) as u32 as f32 / (1 << 23) as f32 - 1.0
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use longboat_serving::{Encodings, Job, Part};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use super::storage::name;
 use crate::{
     args::Args,
     media::{Side, Transfer},
@@ -98,11 +99,6 @@ async fn received(transfer: Option<&Transfer>, args: &Args, job: &Job, id: u64) 
         None => job.handover.embeddings.get(&name(id)).cloned(),
     };
     source.filter(|_| !args.faults.lost_embeddings.occurs())
-}
-
-/// The identifier of an item between engines.
-fn name(id: u64) -> String {
-    format!("{id:016x}")
 }
 
 /// Limits a request if this engine only encodes for others: it then answers with one token.

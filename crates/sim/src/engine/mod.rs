@@ -464,7 +464,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_times_of_a_request_begin_with_its_arrival() {
-        let engine = engine(&["--max-num-seqs", "1", "--time-to-first-token", "1s", "--inter-token-latency", "1s"]);
+        let engine =
+            engine(&["--max-num-seqs", "1", "--time-to-first-token", "1s", "--inter-token-latency", "1s"]);
         let ask = async || {
             let running = engine.admit(&[1], 2, Caches::default()).await.unwrap();
             running.prefill().await;
@@ -488,8 +489,10 @@ mod tests {
         let running = engine.admit(&[1], 2, Caches { has_come: true, stored: None }).await.unwrap();
         running.receive().await;
         let page = engine.page();
-        for line in ["time_to_first_token_seconds_sum{model_name=\"model\",engine=\"0\"} 2.0",
-                     "inter_token_latency_seconds_count{model_name=\"model\",engine=\"0\"} 0"] {
+        for line in [
+            "time_to_first_token_seconds_sum{model_name=\"model\",engine=\"0\"} 2.0",
+            "inter_token_latency_seconds_count{model_name=\"model\",engine=\"0\"} 0",
+        ] {
             assert!(page.contains(line), "{page}");
         }
     }

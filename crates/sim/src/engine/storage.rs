@@ -65,6 +65,7 @@ impl Storage {
     }
 }
 
-fn name(hash: BlockHash) -> String {
+/// The name of a block or of an embedding between engines.
+pub(super) fn name(hash: BlockHash) -> String {
     format!("{hash:016x}")
 }
