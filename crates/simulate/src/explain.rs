@@ -142,7 +142,10 @@ pub fn advice(reports: &[Report], differences: &[Difference]) -> Vec<String> {
 
 /// Says what limits a run: where the requests that missed the SLO spent the time to their first token.
 pub fn limit(report: &Report) -> &'static str {
-    let lost = report.rejected().into_iter().max_by_key(|(_, count)| *count);
+    let refused = report.rejections.by_reason().into_iter().max_by_key(|(count, ..)| *count);
+    if let Some((.., cause)) = refused.filter(|(count, ..)| *count * 20 > report.requests) {
+        return cause;
+    }
     let waits = if report.waits_of_misses.prefill > 0.0 { report.waits_of_misses } else { report.waits };
     let parts = [
         (waits.picker_queue, "requests wait in the picker's queue, because the pool is saturated"),
@@ -153,17 +156,6 @@ pub fn limit(report: &Report) -> &'static str {
             "the computation of prompts takes the time; a better hit ratio helps, further replicas hardly",
         ),
     ];
-    if let Some((reason, _)) = lost.filter(|(_, count)| *count * 20 > report.requests) {
-        return match reason {
-            "engine queue full" => "engines refuse requests, because their queues are full",
-            "too long" => {
-                "requests are longer than the model takes, or than the KV cache of an engine; further replicas do not help"
-            }
-            "lost" => "endpoints fail",
-            "no endpoint" => "there are no endpoints that could take the requests",
-            _ => "the picker drops requests, because the pool is saturated",
-        };
-    }
     parts.into_iter().max_by(|(a, _), (b, _)| a.total_cmp(b)).map_or("", |(_, reason)| reason)
 }
 

@@ -45,8 +45,8 @@ pub fn rows(reports: &[Report]) -> Vec<TableRow> {
         row("hit ratio", &|report| percent(report.hit_ratio)),
         row("skew", &|report| format!("{:.3}", report.skew)),
         row("rejected", &|report| {
-            let parts = report.rejected().into_iter().filter(|(_, count)| *count > 0);
-            let parts: Vec<String> = parts.map(|(reason, count)| format!("{count} {reason}")).collect();
+            let parts = report.rejections.by_reason().into_iter().filter(|(count, ..)| *count > 0);
+            let parts: Vec<String> = parts.map(|(count, name, _)| format!("{count} {name}")).collect();
             if parts.is_empty() { "0".to_owned() } else { parts.join(", ") }
         }),
         row("endpoints", &|report| report.endpoints.to_string()),

@@ -39,6 +39,23 @@ pub(crate) enum Refusal {
 // === impl Rejections ===
 
 impl Rejections {
+    /// The number for each reason, with its name and what it says about the pool.
+    pub(crate) fn by_reason(self) -> [(u64, &'static str, &'static str); 6] {
+        let Self { picker, no_endpoint, engine_queue, too_long, lost, unknown_model } = self;
+        [
+            (engine_queue, "engine queue full", "engines refuse requests, because their queues are full"),
+            (lost, "lost", "endpoints fail"),
+            (no_endpoint, "no endpoint", "there are no endpoints that could take the requests"),
+            (picker, "picker", "the picker drops requests, because the pool is saturated"),
+            (
+                too_long,
+                "too long",
+                "requests are longer than the model takes, or than the KV cache of an engine; further replicas do not help",
+            ),
+            (unknown_model, "unknown model", "requests name models that no pool serves"),
+        ]
+    }
+
     pub(crate) fn merge(&mut self, other: Self) {
         self.picker += other.picker;
         self.no_endpoint += other.no_endpoint;

@@ -1,6 +1,6 @@
 //! What a run found: numbers that people and programs read.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -323,19 +323,6 @@ impl Report {
         let value = serde_json::to_value(self).ok()?;
         let pointer = format!("/{}", name.replace('.', "/"));
         value.pointer(&pointer)?.as_f64()
-    }
-
-    /// The requests without an answer, by reason.
-    pub fn rejected(&self) -> BTreeMap<&'static str, u64> {
-        let Rejections { picker, no_endpoint, engine_queue, too_long, lost, unknown_model } = self.rejections;
-        BTreeMap::from([
-            ("picker", picker),
-            ("no endpoint", no_endpoint),
-            ("engine queue full", engine_queue),
-            ("too long", too_long),
-            ("lost", lost),
-            ("unknown model", unknown_model),
-        ])
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use longboat_engine_model::split_mix::{STEP, mix};
+use longboat_engine_model::split_mix::{mix, sequence};
 use serde::{Deserialize, Serialize};
 
 /// The longest line of a trace, in bytes. A prompt of a million tokens as numbers is shorter.
@@ -335,12 +335,13 @@ impl TracePrompt {
                     let Segment(id, tokens) = segment;
                     // Without the place, two unshared parts of a prompt would be equal.
                     let unshared = mix(number ^ mix(place as u64)) | 1 << 63;
-                    let mut state = mix(if segment.is_unshared() { unshared } else { *id });
+                    let numbers = sequence(mix(if segment.is_unshared() { unshared } else { *id }));
                     let start = bytes.len();
                     bytes.resize(start + usize::try_from(*tokens).unwrap_or_default() * 4, 0);
-                    for place in bytes[start..].chunks_exact_mut(4) {
-                        state = state.wrapping_add(STEP);
-                        let token = (u128::from(mix(state)) * u128::from(VOCABULARY)) >> 64;
+                    // Published results were made without the first number.
+                    for (place, number) in bytes[start..].chunks_exact_mut(4).zip(numbers.skip(1)) {
+                        // The upper half of the product is below the vocabulary, without a division for each token.
+                        let token = (u128::from(number) * u128::from(VOCABULARY)) >> 64;
                         place.copy_from_slice(&u32::try_from(token).unwrap_or_default().to_le_bytes());
                     }
                 }

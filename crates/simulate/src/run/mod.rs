@@ -231,40 +231,32 @@ struct World<'s> {
 pub fn run(
     policy: &Policy,
     settings: &Settings,
-    requests: Requests<'_>,
+    mut requests: Requests<'_>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Report, RunError> {
     let mut world = World::new(policy, settings)?;
-    let mut requests = requests.enumerate();
-    let mut next = requests.next();
+    let mut next = requests.next().transpose()?;
     let mut count = 0;
     loop {
         world.has_arrivals = next.is_some();
-        let arrival = match &next {
-            Some((_, Ok(request))) => Some(nanos(request.at)),
-            None if world.open.is_empty() => break,
-            Some((_, Err(_))) | None => None,
-        };
-        let event = world.events.peek().map(|Reverse((at, ..))| *at);
-        if let Some((_, Err(_))) = &next
-            && let Some((_, Err(error))) = next.take()
-        {
-            return Err(error.into());
+        if next.is_none() && world.open.is_empty() {
+            break;
         }
-        match (arrival, event) {
-            (Some(at), event) if event.is_none_or(|event| at < event) => {
-                if let Some((number, Ok(request))) = next.take() {
-                    world.arrive(number as u64, request, at);
-                    count += 1;
-                    if count % PROGRESS_INTERVAL == 0 {
-                        progress(count);
-                    }
-                }
-                next = requests.next();
+        let event = world.events.peek().map(|Reverse((at, ..))| *at);
+        // At the same moment, events come first: a request finds the places that others leave.
+        if let Some(request) = next.take_if(|next| event.is_none_or(|event| nanos(next.at) < event)) {
+            let at = nanos(request.at);
+            world.arrive(count, request, at);
+            count += 1;
+            if count % PROGRESS_INTERVAL == 0 {
+                progress(count);
             }
-            (_, Some(_)) => world.step()?,
+            next = requests.next().transpose()?;
+        } else if event.is_some() {
+            world.step()?;
+        } else {
             // Nothing will ever happen to the requests that are left.
-            _ => break,
+            break;
         }
     }
     if count == 0 { Err(RunError::NoRequests) } else { Ok(world.report(policy, count)) }
