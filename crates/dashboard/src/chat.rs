@@ -53,6 +53,7 @@ pub(crate) async fn send(
         )));
     }
     let chunks = answer.bytes_stream().map(move |chunk| {
+        // The permit belongs to the stream, and goes with it when the browser leaves.
         let _running = &permit;
         chunk
     });

@@ -52,6 +52,7 @@ pub(crate) fn answer(page: Arc<Page>, service: Option<Key>, permit: OwnedSemapho
         tokio::select! {
             () = send(&page, service, &events) => {}
             () = page.shutdown.cancelled() => {}
+            // Otherwise, a page that closes between two events would be noticed at the next one.
             () = events.closed() => {}
         }
     });
@@ -134,6 +135,7 @@ async fn samples(
     }
     let interval = if service.is_some() { POLL_INTERVAL } else { LIST_POLL_INTERVAL };
     let mut ticks = tokio::time::interval_at(Instant::now(), interval);
+    // Replicas that answer slowly would be asked again at once.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut sent = Vec::new();
     let (mut hosts, mut listed) = (Vec::new(), None::<Instant>);
@@ -148,6 +150,7 @@ async fn samples(
                 hosts = picker::of_hosts(&page.client, service).await.unwrap_or_default();
                 listed = Some(Instant::now());
             }
+            // Gateways and shared pickers answer for any pool, so each is asked about this one.
             asked.extend(replicas::ask_hosts(&page.client, &page.reach, service, &hosts).await);
         }
         let shown = if service.is_some() { asked } else { changed(&mut sent, asked) };

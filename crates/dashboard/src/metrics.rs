@@ -67,6 +67,7 @@ pub(crate) fn read(page: &str) -> Sample {
         let place = match name {
             "num_requests_waiting" => &mut sample.waiting,
             "num_requests_running" => &mut sample.running,
+            // Earlier releases of vLLM have the names with `gpu_`.
             "kv_cache_usage_perc" | "gpu_cache_usage_perc" => {
                 sample.kv_usage = sample.kv_usage.max(value);
                 continue;

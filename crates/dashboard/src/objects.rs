@@ -100,8 +100,9 @@ pub(crate) async fn manifest(client: &Client, service: &Key) -> Result<String, P
     if let Some(object) = object.as_object_mut() {
         object.remove("status");
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            for kept in ["managedFields", "uid", "generation", "creationTimestamp"] {
-                metadata.remove(kept);
+            // `resourceVersion` stays: with it, `replace` refuses to overwrite what somebody else has changed.
+            for field in ["managedFields", "uid", "generation", "creationTimestamp"] {
+                metadata.remove(field);
             }
             if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
                 annotations.remove(LAST_APPLIED);

@@ -85,6 +85,7 @@ fn with_prefix(pods: Vec<Pod>, prefix: &str) -> Vec<Picker> {
 async fn hosts(client: &Client, namespace: Option<Namespace<&str>>) -> Vec<Pod> {
     let params = ListParams::default().labels(OF_POOLS);
     let mut found = reader::list(&Api::<Pod>::all(client.clone()), &params).await;
+    // A user of one namespace may list pods there, and not in the whole cluster.
     if let (Err(_), Some(namespace)) = (&found, namespace) {
         found = reader::list(&Api::<Pod>::namespaced(client.clone(), &namespace), &params).await;
     }

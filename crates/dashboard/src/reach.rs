@@ -89,6 +89,7 @@ impl Reach {
         port: &Port,
         path: &str,
     ) -> Result<(StatusCode, String), String> {
+        // Without a token first: a picker may ask for none (`--metrics-endpoint-auth=false`), and creating one needs a right.
         let answer = self.get(client, pod, port, path).await?;
         let (Self::Proxied(tokens), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) = (self, answer.0)
         else {
@@ -184,6 +185,7 @@ pub(crate) fn declared(pod: &Pod, container: &str, port: Option<&str>) -> Option
         .flatten()
         .filter_map(|probe| probe.http_get.as_ref())
         .any(|get| get.scheme.as_deref() == Some("HTTPS"));
+    // Probes say how the serving port speaks. A port that is asked for by name is one of metrics, which is plain.
     Some(Port { number: found.container_port, tls: tls && port.is_none() })
 }
 

@@ -118,6 +118,7 @@ fn router(page: Arc<Page>) -> Router {
 async fn guarded(State(page): State<Arc<Page>>, request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
     let secret = head.uri.path().starts_with("/api/");
+    // Files of the page need no token, because a browser loads them before the script has read it.
     let mut response = match page.guard.check(&head, secret) {
         Ok(()) => next.run(Request::from_parts(head, body)).await,
         Err(status) => {
@@ -279,6 +280,7 @@ async fn chat(
     body: Bytes,
 ) -> Result<Response, Problem> {
     let permit = page.stream()?;
+    // A chat has the place of a stream, not of a request, because it takes as long as its answer.
     let address = page.cluster.address(existing(&page, &asked).await?).await.map_err(Problem::failed)?;
     chat::send(&page.http, &address, &body, permit).await
 }

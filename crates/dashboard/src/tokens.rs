@@ -37,6 +37,7 @@ impl Tokens {
     pub(crate) async fn of(&self, client: &Client, pod: &Pod) -> Result<String, String> {
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
         let (uid, name) = (text(&pod.metadata.uid), text(&pod.metadata.name));
+        // The lock is not held while a token is created. Two requests may create one each, and both are valid.
         let known = self.0.lock().get(&uid).filter(|(since, _)| since.elapsed() < USED).cloned();
         if let Some((_, token)) = known {
             return Ok(token);

@@ -172,6 +172,7 @@ impl Engine {
         if tokens > max_model_len || tokens.div_ceil(block_size) > cache_blocks {
             return Err(EnqueueError::TooLong);
         }
+        // A request that starts at once has passed through the queue, too.
         let room = max_num_seqs.saturating_sub(self.batch().running);
         if self.waiting.len() >= max_waiting.saturating_add(room) {
             return Err(EnqueueError::QueueFull);
@@ -195,6 +196,7 @@ impl Engine {
     pub fn advance(&mut self, now: u64, outputs: &mut Vec<Output>) {
         let seconds = Duration::from_nanos(now.saturating_sub(self.now)).as_secs_f64();
         let (rate, prefill) = self.rates();
+        // The rates above are those until now: what follows changes the batch.
         let before = std::mem::replace(&mut self.now, now);
         self.clock += seconds * rate;
         if let (Some(head), Some((_, per_second))) = (self.prefills.front_mut(), prefill)
@@ -266,6 +268,7 @@ impl Engine {
                 continue;
             }
             let Job { hashes, prompt_tokens, output_tokens, .. } = &next.job;
+            // The simulator's requests also hold a place while they wait for memory. vLLM stops at the first one that has none.
             let Some(taken) = self.cache.take(hashes, *prompt_tokens, *output_tokens, 0) else {
                 next.refused_at = Some(self.cache_changes);
                 index += 1;
@@ -287,6 +290,7 @@ impl Engine {
         outputs.push(Output::Started { id: job.id, waited_for_memory, cached_tokens, added, evicted });
         let timing = self.parameters.timing;
         let uncached = job.prompt_tokens.saturating_sub(cached_tokens);
+        // A prompt that was received gets its first token from a pass for answers.
         let until_token = if job.is_prefilled {
             Some(timing.transfer(job.prompt_tokens) + timing.between_tokens)
         } else if timing.max_batched_tokens.is_none() {
@@ -315,6 +319,7 @@ impl Engine {
 
     fn wake(&mut self, slot: usize, after: Duration) {
         self.sequence += 1;
+        // Bits of positive floats have the order of the numbers, and can be compared as a whole, unlike floats.
         let due = (self.clock + after.as_secs_f64()).to_bits();
         self.due.push(Reverse((due, self.sequence, slot)));
     }

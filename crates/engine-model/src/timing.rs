@@ -97,6 +97,7 @@ impl Timing {
 
     /// Returns the time of one forward pass: a token for each answer, and `chunk` tokens of a prompt.
     pub fn step(&self, batch: Batch, chunk: usize) -> Duration {
+        // All answers get a token from one pass. Their number counts only in the slowdown.
         let answers = if batch.decoding > 0 { self.between_tokens } else { Duration::ZERO };
         let time = answers + self.prefill_per_token.saturating_mul(count(chunk));
         time.mul_f64(self.slowdown(batch))
@@ -107,6 +108,7 @@ impl Timing {
     #[expect(clippy::cast_precision_loss, reason = "request counts are far below 2^52")]
     pub fn slowdown(&self, batch: Batch) -> f64 {
         let others = batch.running.saturating_sub(1) as f64;
+        // An engine with one place has no others: 0 / 0 would be NaN.
         let most = batch.max_num_seqs.saturating_sub(1).max(1) as f64;
         1.0 + (self.factor_under_load - 1.0) * (others / most).min(1.0)
     }

@@ -55,6 +55,7 @@ fn hash(key: &str) -> [u8; 32] {
 
 /// Refuses requests without a key, in vLLM's words.
 pub(crate) async fn guard(State(keys): State<ApiKeys>, request: Request, next: Next) -> Response {
+    // A browser asks with OPTIONS whether it may send the header with the key, and cannot send the key with that.
     let needs_key = request.method() != Method::OPTIONS
         && GUARDED.iter().any(|prefix| request.uri().path().starts_with(prefix));
     if needs_key && !keys.admit(request.headers()) {

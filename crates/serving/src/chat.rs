@@ -29,6 +29,7 @@ pub(crate) async fn create(
 ) -> Result<Response, Refusal> {
     let asked = job::chat(&model, &fields)?;
     let request_id = fields.request_id.take();
+    // The images of a request may have megabytes, and a stream may take minutes.
     drop(fields);
     let (copies, prompt) = (asked.job.copies, asked.job.prompts.iter().map(|p| p.tokens.len()).sum());
     let with_logprobs = asked.job.sampling.logprobs.is_some();

@@ -54,6 +54,7 @@ pub(crate) async fn create(
         .map(|(index, answer)| {
             let logprobs = if with_logprobs { logprobs::columns(&answer.tokens, 0) } else { Value::Null };
             let prompt = echoes[index].as_ref().map_or("", |echo| &echo.text);
+            // A whole answer has the fields of a chunk, and these.
             let mut choice = part(index, &(prompt.to_owned() + &answer.text), &logprobs, 0).choice;
             finish(&mut choice, answer.reason, answer.stop.as_ref());
             choice["prompt_logprobs"] = Value::Null;

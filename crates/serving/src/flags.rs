@@ -65,6 +65,7 @@ impl CommandLine {
                 None => (flag.replace('_', "-"), None),
             };
             let mut values = Vec::new();
+            // A flag after `=` has one value, as in Python's argparse.
             while inline.is_none()
                 && let Some(value) = words.next_if(|next| !next.starts_with("--"))
             {

@@ -69,6 +69,7 @@ pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<ParsedRequ
     let mut reader = Reader::new(&name, model.media());
     let messages = reader.read(messages)?;
     let items = reader.items();
+    // The template shows tools also with `tool_choice: none`: vLLM leaves them out only with --exclude-tools-when-tool-choice-none.
     let tools = tools::choose(known_tools.clone(), fields.tool_choice.as_ref(), fields.parallel_tool_calls)?;
     let (sampling, copies) = sampling::read(fields)?;
     let limit = limit(model.card(), fields, "max_completion_tokens")?;
@@ -255,6 +256,7 @@ fn fit(
     if room == 0 {
         return Err(too_long(most));
     }
+    // A prefill engine computes the prompt for its KV cache, and the engine that decodes generates its answer.
     Ok(if part == Part::Prefill { 1 } else { asked.or(default).unwrap_or(room).min(room) })
 }
 

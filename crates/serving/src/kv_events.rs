@@ -248,6 +248,7 @@ impl Publisher {
         loop {
             stream.write_all(&std::mem::take(&mut connection.output)).await?;
             tokio::select! {
+                // A read that is dropped for a message has taken nothing from the socket.
                 length = stream.read(&mut bytes) => {
                     let length = length?;
                     if length == 0 {
@@ -306,6 +307,7 @@ impl Publisher {
                     return Err(io::Error::other("a replay is asked for with a number of eight bytes"));
                 };
                 let start = u64::from_be_bytes(start);
+                // Copied, so that a client that reads slowly does not hold the lock, which publishing needs.
                 let wanted: Vec<Message> = {
                     let said = self.said.lock();
                     let oldest = said.next - said.kept.len() as u64;

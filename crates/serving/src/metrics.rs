@@ -120,6 +120,7 @@ impl Metrics {
         let max_lora = u64::try_from(most).unwrap_or(u64::MAX);
         let labels =
             AdaptersInUse { max_lora, running_lora_adapters: running, waiting_lora_adapters: waiting };
+        // The adapters are in the labels, so a series of an earlier moment would stay beside the one of now.
         self.adapters.clear();
         self.adapters.get_or_create(&labels).set(since.as_secs_f64());
     }

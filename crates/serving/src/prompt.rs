@@ -56,6 +56,7 @@ fn marked(messages: &[Message]) -> Vec<Message> {
 
 /// The text up to the mark.
 fn cut(mut text: String) -> Result<String, Refusal> {
+    // The last occurrence: a person may have written the mark into an earlier message.
     let Some(end) = text.rfind(END.trim_end()) else {
         return Err(Refusal::bad_request(
             "continue_final_message is set but the final message does not appear in the chat after applying the chat \

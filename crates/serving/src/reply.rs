@@ -92,6 +92,7 @@ impl Reply {
                             chunk["usage"]["completion_tokens_details"] = Value::Null;
                         }
                     }
+                    // vLLM's last chunk has the fingerprint: that with the usage, or else that with the reason of the end.
                     if ends && !output.include_usage {
                         chunk["system_fingerprint"] = self.fingerprint.as_str().into();
                     }

@@ -38,6 +38,7 @@ pub fn router(model: Arc<dyn Model>) -> Router {
         .route("/tokenize", post(tokenize))
         .route("/metrics", get(metrics))
         .route("/health", get(StatusCode::OK))
+        // SageMaker probes this path.
         .route("/ping", get(StatusCode::OK).post(StatusCode::OK))
         .route("/version", get(async || Json(json!({"version": ENGINE_VERSION}))))
         .fallback(|| async { Refusal::not_found("Not Found") })

@@ -116,6 +116,7 @@ pub(crate) fn read(fields: &Fields) -> Result<(Sampling, usize), Refusal> {
         top_k => usize::try_from(top_k).unwrap_or(0),
     };
     let sampling = Sampling {
+        // vLLM words the two bounds differently.
         temperature: within("temperature", fields.temperature, 1.0, |t| t >= 0.0, "non-negative")
             .and_then(|_| within("temperature", fields.temperature, 1.0, |t| t <= 2.0, "in [0, 2]"))?,
         top_p: within("top_p", fields.top_p, 1.0, |p| p > 0.0 && p <= 1.0, "in (0, 1]")?,
@@ -221,6 +222,7 @@ fn logprobs(fields: &Fields) -> Result<Option<usize>, Refusal> {
     let number = if fields.messages.is_some() {
         let wanted = match fields.logprobs {
             Some(LogprobsField::Flag(wanted)) => wanted,
+            // vLLM reads bodies with pydantic, for which 1 is true.
             Some(LogprobsField::Number(number)) => number == 1,
             None => false,
         };
@@ -238,6 +240,7 @@ fn logprobs(fields: &Fields) -> Result<Option<usize>, Refusal> {
     } else {
         match fields.logprobs {
             Some(LogprobsField::Number(number)) => Some(number),
+            // And true is 1.
             Some(LogprobsField::Flag(flag)) => Some(i64::from(flag)),
             None => None,
         }

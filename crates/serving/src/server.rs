@@ -75,6 +75,7 @@ pub async fn serve(
         None => router,
         Some(keys) => router.layer(middleware::from_fn_with_state(keys, api_keys::guard)),
     };
+    // The layer that is added last runs first, so pages of other sites are refused before keys are looked at.
     let router = match listener.local_addr().ok().and_then(Guard::of_back_end) {
         None => router,
         Some(guard) => router.layer(middleware::from_fn_with_state(Arc::new(guard), guarded)),

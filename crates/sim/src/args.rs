@@ -161,6 +161,7 @@ impl Args {
         let CommandLine { mut words, mut flags } = CommandLine::parse(arguments);
         if let Some(dialect) = self.engine.dialect {
             let turns_on = |flag: &Flag| Some(flag.name.as_str()) == dialect.metrics_flag;
+            // Asked for and removed before names change: it must not be reported as a flag without effect.
             self.engine.has_metrics = dialect.metrics_flag.is_none() || flags.iter().any(turns_on);
             flags.retain(|flag| !turns_on(flag));
             for flag in &mut flags {

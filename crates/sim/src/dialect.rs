@@ -135,6 +135,7 @@ impl Dialect {
                 }
                 continue;
             }
+            // Suffixes such as `_total` and `_bucket` are the same for all engines.
             let found = self.metrics.iter().find_map(|(vllm, own)| {
                 let after = rest.strip_prefix(vllm)?;
                 (after.is_empty() || after.starts_with(['{', ' ', '_'])).then_some((own, after))

@@ -62,6 +62,7 @@ pub(crate) async fn start(
     for prompt in &job.prompts {
         found.push(engine.found(&prompt.tokens, sources).await);
     }
+    // Before the queue: such a request takes no place.
     let threshold = job.handover.cache_hit_threshold.or(args.cache_hit_threshold);
     if let Some(threshold) = threshold.filter(|_| !sources.has_come) {
         let mut all = job.prompts.iter().zip(&found);
@@ -184,6 +185,7 @@ impl Generation {
             }
             !is_finished
         });
+        // The next answers join together when none is left, so all that run have the same phase.
         self.started = !self.running.is_empty();
     }
 }

@@ -159,6 +159,7 @@ impl Model for Simulator {
 
     async fn start(self: Arc<Self>, mut job: Job) -> Result<JobStart, Refusal> {
         let args = &self.engine.args;
+        // Names of adapters come from clients, and a name that no header can have is left out.
         let adapter = self.adapter(&job)?.and_then(|name| HeaderValue::from_str(name).ok());
         if let Some(refusal) = args.faults.refusal() {
             return Err(refusal);

@@ -19,6 +19,7 @@ pub(crate) fn pieces(text: &str) -> impl Iterator<Item = &str> {
         let mut end = rest.len();
         for (at, c) in chars {
             let joins =
+                // A space joins the word after it only as the first character of the piece.
                 c.is_alphanumeric() && (last.is_alphanumeric() || (last == ' ' && at == last.len_utf8()));
             if !joins {
                 end = at;

@@ -194,6 +194,7 @@ impl Generator {
             let place = seconds % PERIOD_SECONDS;
             let end = if place < BURST_SECONDS { BURST_SECONDS } else { PERIOD_SECONDS };
             if place + gap > end {
+                // An exponential gap has no memory, so another one may begin there. 4.25 less one factor is the other.
                 gap = end - place + self.exponential(1.0 / rate) * factor / (4.25 - factor);
             }
         }
@@ -249,6 +250,7 @@ impl Iterator for Generator {
         }
         conversation.turns -= 1;
         let total: u64 = conversation.history.iter().map(|Segment(_, tokens)| tokens).sum();
+        // An answer and a question have a quarter of a prompt's limit each at most, so the next turn keeps to it.
         if conversation.turns > 0 && total < MAX_TOKENS / 16 {
             let answer = self.segment(output_tokens);
             conversation.history.push(answer);

@@ -56,6 +56,7 @@ impl Histogram {
     /// Returns the value below which this share of the values is, with [`RELATIVE_ERROR`]. 0 without values.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank")]
     pub fn quantile(&self, share: f64) -> f64 {
+        // A rank of 0 would be reached by the first bucket, empty or not.
         let rank = ((float(self.count) * share).ceil() as u64).max(1);
         let mut below = 0;
         for (bucket, count) in self.counts.iter().enumerate() {

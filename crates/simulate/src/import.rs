@@ -180,6 +180,7 @@ fn mooncake(text: &str) -> Result<(f64, TraceRequest), String> {
 /// Reads an answer of the picker. Decisions without a complete response are left out, because the length of the answer is not known.
 fn decisions(text: &str) -> Result<Vec<(f64, TraceRequest)>, String> {
     let answer: Decisions = object(text)?;
+    // Pickers answer the newest first, and traces begin with the oldest.
     let complete = answer.decisions.into_iter().rev().filter_map(|record| {
         let end = record.response?;
         Some((record.time, record.model, end.prompt_tokens?, end.completion_tokens?))

@@ -302,6 +302,7 @@ impl Report {
     /// Returns the sum of the reports of pools that ran at the same time, and of requests for models that no pool serves. Endpoints are
     /// the sum of the most of each pool. Plugins and numbers over time have no sum.
     pub fn sum(policy: &str, pools: &[&Self], unknown_model: u64) -> Self {
+        // Quantiles of pools have no sum, but their histograms do.
         let mut recorder = Recorder::default();
         recorder.rejections.unknown_model = unknown_model;
         for pool in pools {

@@ -110,6 +110,7 @@ impl Sampler {
         if !self.is_on {
             return;
         }
+        // Counted for requests outside of the sample too, or turns would have wrong numbers.
         let turn = request.session.as_deref().and_then(|session| self.turn(session));
         if !self.takes(number) {
             return;

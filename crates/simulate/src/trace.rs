@@ -150,6 +150,7 @@ impl<R: BufRead> Iterator for Lines<R> {
             self.number += 1;
             let line = self.number;
             let mut text = String::new();
+            // With one byte more, a line that is too long differs from one with exactly the limit.
             match self.reader.by_ref().take(MAX_LINE_BYTES + 1).read_line(&mut text) {
                 Err(source) => return Some(Err(TraceError::Read { line, source })),
                 Ok(0) => return None,

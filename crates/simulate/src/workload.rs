@@ -219,6 +219,7 @@ impl Iterator for Generator {
                 break stage;
             }
             self.begun += stage.duration + self.workload.load.interval;
+            // An interval that goes on past the end of a stage does not delay the next stage.
             self.next = self.begun;
             self.stage += 1;
         };

@@ -77,7 +77,9 @@ impl KvCache {
         generated: usize,
         stored: usize,
     ) -> Option<Allocation> {
+        // A block that the prompt does not fill, and those of the answer, have no hash by which other requests could find them.
         let private = (prompt_tokens + generated).div_ceil(self.block_size) - hashes.len();
+        // Idle blocks count as free, because they can be evicted.
         let free = self.capacity.saturating_sub(self.in_use());
         if private > free {
             return None;

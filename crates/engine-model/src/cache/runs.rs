@@ -102,6 +102,7 @@ impl Runs {
     pub(super) fn release(&mut self, last: Option<usize>) {
         let end = |run: &Run| (run.depth + run.blocks.len()) as u64;
         let Some(id) = last else { return };
+        // A tick for each block: the last one is released first, so it has the oldest time.
         self.clock += end(&self.nodes[id]);
         let mut next = last;
         while let Some(id) = next {

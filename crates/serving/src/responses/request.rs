@@ -89,6 +89,7 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &mut Fields) -> Result<Job, R
     // The sampling fields are checked as in chat, under the names that they have in chat.
     let wants_logprobs = include.iter().any(|item| item == LOGPROBS);
     let as_chat = fields::Fields {
+        // With messages, `logprobs` is a flag as in chat, not a number as in completions.
         messages: Some(Vec::new()),
         temperature: fields.temperature,
         top_p: fields.top_p,

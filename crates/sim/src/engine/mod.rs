@@ -39,6 +39,7 @@ pub(crate) struct Engine {
     slots: Arc<Semaphore>,
     cache: Mutex<KvCache>,
     released: Notify,
+    // Counters are read by themselves and guard no other memory, so their order is always `Relaxed`.
     waiting: AtomicUsize,
     running: AtomicUsize,
     /// Prompts in chunks are computed one after the other, in the order of their arrival. The value is the end of the last one.
@@ -109,6 +110,7 @@ impl Engine {
         // Joined before the first `await`, so that requests that arrive together count each other, and the queue keeps its
         // limit.
         let waiting = self.join_queue()?;
+        // After the refusal, because hashing a long prompt takes longer than everything else here.
         let hashes = self.hashes(prompt);
         // The semaphore is never closed.
         let slot = self.slots.clone().acquire_owned().await.map_err(|_| queue_full())?;
@@ -261,6 +263,7 @@ impl RunningRequest {
         self.sleep(engine.args.parameters.timing.first_token).await;
         let ready = self.due.lock().unwrap_or_else(Instant::now);
         // The lock is fair.
+        // Held until the prompt is computed. A client that leaves drops it, and `end` is that of the last whole chunk.
         let mut end = engine.chunks.lock().await;
         *self.due.lock() = Some(end.map_or(ready, |end| end.max(ready)));
         let mut left = uncached;

@@ -35,6 +35,7 @@ pub(crate) fn answer(args: &Args, job: &Job, prompt: &Prompt, copy: usize) -> Re
     let greedy = (job.sampling.temperature == 0.0).then_some(0);
     let chosen = job.sampling.seed.map(i64::cast_unsigned).or(args.seed).or(greedy);
     let bytes: Vec<u8> = prompt.tokens.iter().flat_map(|token| token.to_le_bytes()).collect();
+    // Copies of an answer differ, also with a seed.
     let seed = chosen.map_or_else(rand::random, |seed| xxh64(&bytes, seed)).wrapping_add(copy as u64);
     let mut random = StdRng::seed_from_u64(seed);
 

@@ -92,6 +92,7 @@ impl Conversations {
         }
         let turn = Turn { segments, tokens };
         if self.recent_bytes + turn.size() > MAX_RECENT_BYTES {
+            // A conversation that goes on moves to the recent ones. What is dropped has not been used since the last exchange.
             self.older = std::mem::take(&mut self.recent);
             self.recent_bytes = 0;
         }

@@ -52,6 +52,7 @@ impl World<'_> {
         if let Some(due) = member.change(now, nanos(self.settings.scrape)) {
             self.unread.push(Reverse((due, number)));
         }
+        // The change may have moved all that was scheduled, so this is the only event that counts from here on.
         let next = member.engine.next().map(|at| (at, Event::Engine(number, member.generation)));
         if let Some((at, event)) = next {
             self.schedule_event(at, event);

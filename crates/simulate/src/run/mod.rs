@@ -324,6 +324,7 @@ impl<'s> World<'s> {
 
     fn schedule_event(&mut self, at: u64, event: Event) {
         self.sequence += 1;
+        // Events of one moment come in the order in which they were scheduled, so each run has the same result.
         self.events.push(Reverse((at, self.sequence, event)));
     }
 

@@ -110,6 +110,7 @@ impl World<'_> {
         // Gateways spread requests without looking at them.
         let pickers = self.pickers.len() as u64;
         let picker =
+            // `mix(number)` itself chooses the requests of the sample, which would all be those of a few pickers.
             if pickers == 1 { 0 } else { usize::try_from(mix(!number) % pickers).unwrap_or_default() };
         let tokens = self.conversations.tokens(&request, number);
         let prompt_tokens = tokens.bytes.len().div_ceil(4);
@@ -170,6 +171,7 @@ impl World<'_> {
         let (picker, priority) = (*picker, request.priority);
         let size = bytes(tokens);
         if !self.flow.enabled {
+            // Without flow control, llm-d's picker drops what may be dropped if the pool is full, and never lets anything wait.
             if priority < 0 && self.saturation(picker, now) >= 1.0 {
                 return self.refuse(number, Refusal::Saturated);
             }
@@ -241,6 +243,7 @@ impl World<'_> {
         let exact = request.prompt.is_exact();
         let mut bytes = std::mem::take(&mut tokens.bytes);
         let limit = if exact { bytes.len() } else { self.scheduler.text_limit().min(bytes.len()) };
+        // The end of the prompt comes back after the decision: the engine computes all of it.
         let rest = bytes.split_off(limit);
         let prompts = [Prompt { bytes, cut: rest.len() }];
         let headers = SessionHeader(request.session.as_deref());
@@ -279,6 +282,7 @@ impl World<'_> {
                 return self.refuse(number, refusal);
             }
         };
+        // Both schedulers have the same plugins, so either may commit what the other decided.
         let reservation = self.scheduler.commit(state, &decision);
         if is_counted {
             self.plugins.add(&decision, self.candidates.len());
@@ -343,6 +347,7 @@ impl World<'_> {
     }
 
     fn deliver_notices(&mut self, now: u64) {
+        // All notices take the same time, so they are in the order of their arrival.
         while let Some((_, notice)) = self.notices.pop_front_if(|(due, _)| *due <= now) {
             match notice {
                 Notice::Sent(number, from, decision) => {

@@ -34,6 +34,7 @@ impl World<'_> {
         }
         let is_idle =
             self.open.len() == self.queued() && now.saturating_sub(self.last_progress) > nanos(MAX_IDLE);
+        // Without this event the loop has none left, and the run ends.
         if !is_idle || self.has_arrivals {
             self.schedule_event(next, Event::Autoscale);
         }
