@@ -109,6 +109,7 @@ impl FeedState {
             services.values().filter(|head| self.services.get(&head.service) != Some(head)).collect();
         let gone: Vec<_> = self.services.keys().filter(|name| !services.contains_key(*name)).collect();
         let mut frames = Vec::new();
+        // An empty list is sent at first, too: a page that connects again drops what it knew.
         if first || !set.is_empty() || !gone.is_empty() {
             frames.push(frame("services", &json!({"set": set, "gone": gone})));
         }

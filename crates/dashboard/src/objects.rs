@@ -23,8 +23,8 @@ const MAX_SHOWN: usize = 100;
 /// The most pages of a namespace's events to read.
 const MAX_PAGES: usize = 10;
 /// The part at the end of a log that is shown.
-const LINES: i64 = 1000;
-const BYTES: i64 = 256 << 10;
+const MAX_LOG_LINES: i64 = 1000;
+const MAX_LOG_BYTES: i64 = 256 << 10;
 
 /// Refuses a service that does not exist.
 pub(crate) async fn exists(client: &Client, service: &Key) -> Result<(), Problem> {
@@ -84,8 +84,8 @@ pub(crate) async fn logs(
 ) -> Result<String, Problem> {
     let parameters = LogParams {
         container: Some(container.to_owned()),
-        tail_lines: Some(LINES),
-        limit_bytes: Some(BYTES),
+        tail_lines: Some(MAX_LOG_LINES),
+        limit_bytes: Some(MAX_LOG_BYTES),
         ..LogParams::default()
     };
     let api = Api::<Pod>::namespaced(client.clone(), &namespace);

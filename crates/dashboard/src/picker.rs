@@ -139,6 +139,7 @@ impl Picker {
         id: Option<&str>,
     ) -> Result<Option<Vec<Value>>, String> {
         let mut path = format!("/debug/decisions?limit={MAX_DECISIONS}");
+        // Clients choose ids, so any character may be in one.
         if let Some(id) = id {
             path = format!("{path}&id={}", utf8_percent_encode(id, NON_ALPHANUMERIC));
         }

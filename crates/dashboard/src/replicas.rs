@@ -22,7 +22,7 @@ const MAX_REPLICAS: usize = 100;
 /// How many pods to query at the same time.
 const MAX_CONCURRENT_REQUESTS: usize = 8;
 /// The port of a model server, unless its pod declares another.
-const SERVES: Port = Port { number: 8000, tls: false };
+const DEFAULT_PORT: Port = Port { number: 8000, tls: false };
 /// The page of metrics.
 const METRICS: &str = "/metrics";
 
@@ -63,7 +63,7 @@ pub(crate) enum Measured {
 /// Returns the pods that serve requests, of one service or of all, service by service: first the pickers, then those that
 /// decode.
 pub(crate) fn serving<'a>(pods: &'a [Arc<Pod>], service: Option<&Key>) -> Vec<&'a Pod> {
-    let of_role = pods.iter().filter_map(|pod| Some((of(pod), role(pod)?, pod.as_ref())));
+    let of_role = pods.iter().filter_map(|pod| Some((service_of(pod), role(pod)?, pod.as_ref())));
     let mut serving: Vec<_> =
         of_role.filter(|(of, ..)| service.is_none_or(|service| of == service)).collect();
     serving.sort_by(|(service, role, pod), (other_service, other_role, other)| {
@@ -76,7 +76,7 @@ pub(crate) fn serving<'a>(pods: &'a [Arc<Pod>], service: Option<&Key>) -> Vec<&'
 
 /// Queries these pods.
 pub(crate) async fn ask(client: &Client, reach: &Reach, pods: &[&Pod]) -> Vec<Replica> {
-    let asked: Vec<_> = pods.iter().map(|pod| one(client, reach, pod)).collect();
+    let asked: Vec<_> = pods.iter().map(|pod| ask_one(client, reach, pod)).collect();
     stream::iter(asked).buffered(MAX_CONCURRENT_REQUESTS).collect().await
 }
 
@@ -95,16 +95,16 @@ pub(crate) async fn ask_hosts(
         .collect()
 }
 
-async fn one(client: &Client, reach: &Reach, pod: &Pod) -> Replica {
+async fn ask_one(client: &Client, reach: &Reach, pod: &Pod) -> Replica {
     let role = role(pod).unwrap_or(Role::Decode);
     let answered = match role {
         Role::Picker => reach.get_from_picker(client, pod, &picker::port(pod), METRICS).await,
         Role::Decode | Role::Prefill => {
-            let port = declared(pod, MAIN_CONTAINER, None).unwrap_or(SERVES);
+            let port = declared(pod, MAIN_CONTAINER, None).unwrap_or(DEFAULT_PORT);
             reach.get(client, pod, &port, METRICS).await
         }
     };
-    replica(&of(pod), pod, role, answered)
+    replica(&service_of(pod), pod, role, answered)
 }
 
 fn replica(service: &Key, pod: &Pod, role: Role, answered: Result<(StatusCode, String), String>) -> Replica {
@@ -143,7 +143,7 @@ fn role(pod: &Pod) -> Option<Role> {
 }
 
 /// Returns the service of a pod.
-fn of(pod: &Pod) -> Key {
+fn service_of(pod: &Pod) -> Key {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     Key::new(Namespace(namespace), Name(label(pod, labels::NAME)))
 }

@@ -240,6 +240,7 @@ async fn decisions(State(page): State<Arc<Page>>, Query(asked): Question) -> Ans
             "nothing picks for this service: `spec.router.scheduler` gives it a picker",
         ));
     }
+    // Times in UTC have the order of their texts.
     decisions.sort_by(|one, other| other["time"].as_str().cmp(&one["time"].as_str()));
     Ok(Json(json!({"decisions": decisions, "trouble": trouble})))
 }

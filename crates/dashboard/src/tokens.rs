@@ -15,9 +15,9 @@ use longboat_controller::reader;
 use parking_lot::Mutex;
 
 /// How long a token is valid, in seconds: the minimum that the API server grants.
-const VALID: i64 = 600;
+const VALIDITY_SECONDS: i64 = 600;
 /// How long a token is used. This is shorter than its validity, so that it does not expire during a request.
-const USED: Duration = Duration::from_mins(8);
+const MAX_TOKEN_AGE: Duration = Duration::from_mins(8);
 /// The most tokens to cache.
 const MAX_CACHED_TOKENS: usize = 256;
 
@@ -38,7 +38,7 @@ impl Tokens {
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
         let (uid, name) = (text(&pod.metadata.uid), text(&pod.metadata.name));
         // The lock is not held while a token is created. Two requests may create one each, and both are valid.
-        let known = self.0.lock().get(&uid).filter(|(since, _)| since.elapsed() < USED).cloned();
+        let known = self.0.lock().get(&uid).filter(|(since, _)| since.elapsed() < MAX_TOKEN_AGE).cloned();
         if let Some((_, token)) = known {
             return Ok(token);
         }
@@ -47,7 +47,7 @@ impl Tokens {
         let request = TokenRequest {
             spec: TokenRequestSpec {
                 audiences: vec![AUDIENCE.to_owned()],
-                expiration_seconds: Some(VALID),
+                expiration_seconds: Some(VALIDITY_SECONDS),
                 bound_object_ref: Some(BoundObjectReference {
                     api_version: Some("v1".to_owned()),
                     kind: Some("Pod".to_owned()),

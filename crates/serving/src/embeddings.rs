@@ -76,6 +76,7 @@ async fn create(
         if length < vector.len() {
             vector.truncate(length);
             if vectors.are_normalised {
+                // A part of a vector of length 1 is shorter.
                 normalise(&mut vector);
             }
         }

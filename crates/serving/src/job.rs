@@ -83,7 +83,7 @@ pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<ParsedRequ
     };
     let (prompt, follows_a_tool) =
         conversation(model.as_ref(), messages, &known_tools, &options, &items, limit, part)?;
-    enough(&prompt, &sampling, part)?;
+    check_min_tokens(&prompt, &sampling, part)?;
     let job = Job {
         adapter: fields.lora_path.clone(),
         copies,
@@ -111,9 +111,9 @@ pub(crate) fn conversation(
     let last = messages.into_iter().next_back();
     let (last, follows_a_tool) =
         last.map(|message| (message.text, message.role == Role::Tool)).unwrap_or_default();
-    fits(model, &text)?;
+    check_length(model, &text)?;
     let tokens = prompt::tokens(model, &text, items);
-    let limit = fit(model.card(), tokens.len(), limit, None, part)?;
+    let limit = answer_limit(model.card(), tokens.len(), limit, None, part)?;
     Ok((Prompt { text, tokens, last, limit }, follows_a_tool))
 }
 
@@ -136,9 +136,9 @@ pub(crate) fn completion(model: &Arc<dyn Model>, fields: &Fields) -> Result<Pars
     let prompts = prompts(model.as_ref(), fields)?
         .into_iter()
         .map(|(text, tokens)| {
-            let limit = fit(model.card(), tokens.len(), asked, Some(COMPLETION_LIMIT), part)?;
+            let limit = answer_limit(model.card(), tokens.len(), asked, Some(COMPLETION_LIMIT), part)?;
             let prompt = Prompt { last: text.clone(), text, tokens, limit };
-            enough(&prompt, &sampling, part)?;
+            check_min_tokens(&prompt, &sampling, part)?;
             Ok(prompt)
         })
         .collect::<Result<Vec<_>, Refusal>>()?;
@@ -191,7 +191,7 @@ impl PromptField {
     /// Returns each prompt as the text that the client sent, if it did, and as tokens.
     pub(crate) fn prompts(&self, model: &dyn Model) -> Result<Vec<(String, Vec<u32>)>, Refusal> {
         let from_text = |text: &String| {
-            fits(model, text)?;
+            check_length(model, text)?;
             Ok((text.clone(), model.tokens(text)))
         };
         let from_tokens = |tokens: &Vec<u32>| (String::new(), tokens.clone());
@@ -205,7 +205,7 @@ impl PromptField {
 }
 
 /// Refuses a text that is too long however few tokens it becomes, as becoming tokens takes time and memory.
-pub(crate) fn fits(model: &dyn Model, text: &str) -> Result<(), Refusal> {
+pub(crate) fn check_length(model: &dyn Model, text: &str) -> Result<(), Refusal> {
     let (least, most) = (
         text.len() / model.longest_token().map_or(usize::MAX, |longest| longest.max(1)),
         model.card().max_model_len,
@@ -244,7 +244,7 @@ pub(crate) fn limit(card: &Card, fields: &Fields, newer: &str) -> Result<Option<
 }
 
 /// The most tokens that an answer to a prompt of this length may have.
-fn fit(
+fn answer_limit(
     card: &Card,
     length: usize,
     asked: Option<usize>,
@@ -261,7 +261,7 @@ fn fit(
 }
 
 /// Refuses an answer that must be longer than it may be.
-fn enough(prompt: &Prompt, sampling: &Sampling, part: Part) -> Result<(), Refusal> {
+fn check_min_tokens(prompt: &Prompt, sampling: &Sampling, part: Part) -> Result<(), Refusal> {
     let (least, most) = (sampling.least, prompt.limit);
     // The engine that continues after a prefill has the limit of the whole answer.
     if least <= most || part == Part::Prefill {

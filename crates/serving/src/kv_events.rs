@@ -39,7 +39,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The wait before the connection to an unreachable subscriber is tried again.
 const REDIAL: Duration = Duration::from_secs(1);
 /// The value in place of a sequence number that ends a replay.
-const END: [u8; 8] = [0xff; 8];
+const END_OF_REPLAY: [u8; 8] = [0xff; 8];
 
 /// The settings of `--kv-events-config`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,7 +134,7 @@ struct MessageLog {
 #[derive(Debug)]
 pub struct Publisher {
     settings: Settings,
-    said: Mutex<MessageLog>,
+    log: Mutex<MessageLog>,
     live: broadcast::Sender<Message>,
 }
 
@@ -144,12 +144,12 @@ impl Publisher {
     /// Creates a publisher. Returns `None` if the settings do not enable it.
     pub fn new(settings: Settings) -> Option<Arc<Self>> {
         let live = broadcast::Sender::new(MAX_BEHIND);
-        settings.enabled.then(|| Arc::new(Self { settings, said: Mutex::default(), live }))
+        settings.enabled.then(|| Arc::new(Self { settings, log: Mutex::default(), live }))
     }
 
     /// Returns the number of published messages, which is the sequence number of the next one.
     pub fn published(&self) -> u64 {
-        self.said.lock().next
+        self.log.lock().next
     }
 
     /// Publishes events with the next sequence number. Never waits.
@@ -159,13 +159,13 @@ impl Publisher {
         }
         let timestamp = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
         let payload = Batch { timestamp, events, ..Batch::default() }.encode(false);
-        let mut said = self.said.lock();
+        let mut log = self.log.lock();
         let topic = self.settings.topic.clone().into_bytes();
-        let message: Message = Arc::new([topic, said.next.to_be_bytes().to_vec(), payload]);
-        said.next += 1;
-        said.kept.push_back(Arc::clone(&message));
-        while said.kept.len() > self.settings.kept {
-            said.kept.pop_front();
+        let message: Message = Arc::new([topic, log.next.to_be_bytes().to_vec(), payload]);
+        log.next += 1;
+        log.kept.push_back(Arc::clone(&message));
+        while log.kept.len() > self.settings.kept {
+            log.kept.pop_front();
         }
         // Sent under the lock, so that messages leave in the order of their numbers. An error means that there are no
         // subscribers.
@@ -309,16 +309,16 @@ impl Publisher {
                 let start = u64::from_be_bytes(start);
                 // Copied, so that a client that reads slowly does not hold the lock, which publishing needs.
                 let wanted: Vec<Message> = {
-                    let said = self.said.lock();
-                    let oldest = said.next - said.kept.len() as u64;
+                    let log = self.log.lock();
+                    let oldest = log.next - log.kept.len() as u64;
                     let known = usize::try_from(start.saturating_sub(oldest)).unwrap_or(usize::MAX);
-                    said.kept.iter().skip(known).cloned().collect()
+                    log.kept.iter().skip(known).cloned().collect()
                 };
                 for message in wanted {
                     connection.send(&[&[], message[1].as_slice(), &message[2]]);
                     stream.write_all(&std::mem::take(&mut connection.output)).await?;
                 }
-                connection.send(&[&[][..], &END, &[]]);
+                connection.send(&[&[][..], &END_OF_REPLAY, &[]]);
             }
         }
     }

@@ -164,6 +164,7 @@ impl<'a> Reader<'a> {
                 arguments: call.function.arguments.clone(),
             })
             .collect();
+        // An answer that only calls tools has no content.
         if field.content.is_null() && role != Role::Assistant {
             return Err(Refusal::invalid(
                 &format!("{place}.content"),

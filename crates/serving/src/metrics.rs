@@ -67,6 +67,7 @@ impl Metrics {
         let mut labelled = Registry::with_labels(
             [("model_name".into(), model.to_owned().into()), ("engine".into(), "0".into())].into_iter(),
         );
+        // The registry cannot move into the struct while the metrics are registered in it.
         let metrics =
             Self::register(&mut labelled, Registry::default(), Registry::default(), Family::default());
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);

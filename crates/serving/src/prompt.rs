@@ -3,7 +3,7 @@
 use crate::{Item, Layout, Message, Model, Refusal, Tool, layout::LayoutOptions};
 
 /// Variables of chat templates that requests say in other fields.
-const OWN: [&str; 7] = [
+const RESERVED_VARIABLES: [&str; 7] = [
     "messages",
     "tools",
     "add_generation_prompt",
@@ -15,7 +15,7 @@ const OWN: [&str; 7] = [
 
 /// Marks the end of the message that the model continues, as in Hugging Face's libraries, because its text may also occur in what the
 /// template writes after it. The space at the end shows whether the template keeps white space there.
-const END: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
+const END_MARK: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
 
 /// The text of a conversation.
 pub(crate) fn lay_out(
@@ -31,7 +31,7 @@ pub(crate) fn lay_out(
         return Err(Refusal::bad_request(message));
     }
     let mut variables = options.variables.cloned().unwrap_or_default();
-    if let Some(name) = OWN.iter().find(|name| variables.contains_key(**name)) {
+    if let Some(name) = RESERVED_VARIABLES.iter().find(|name| variables.contains_key(**name)) {
         let field = format!("chat_template_kwargs.{name}");
         return Err(Refusal::field(
             field.clone(),
@@ -49,7 +49,7 @@ pub(crate) fn lay_out(
 fn marked(messages: &[Message]) -> Vec<Message> {
     let mut messages = messages.to_owned();
     if let Some(last) = messages.last_mut() {
-        last.text += END;
+        last.text += END_MARK;
     }
     messages
 }
@@ -57,13 +57,13 @@ fn marked(messages: &[Message]) -> Vec<Message> {
 /// The text up to the mark.
 fn cut(mut text: String) -> Result<String, Refusal> {
     // The last occurrence: a person may have written the mark into an earlier message.
-    let Some(end) = text.rfind(END.trim_end()) else {
+    let Some(end) = text.rfind(END_MARK.trim_end()) else {
         return Err(Refusal::bad_request(
             "continue_final_message is set but the final message does not appear in the chat after applying the chat \
              template.",
         ));
     };
-    let is_whole = text[end..].starts_with(END);
+    let is_whole = text[end..].starts_with(END_MARK);
     text.truncate(end);
     if !is_whole {
         // This template leaves white space at the end of messages out, so the model has not seen it there either.

@@ -121,7 +121,7 @@ async fn tokenize(
     ])?;
     let tokens = match &request.prompt {
         Some(prompt) => {
-            job::fits(model.as_ref(), prompt)?;
+            job::check_length(model.as_ref(), prompt)?;
             model.tokens(prompt)
         }
         None if request.messages.is_none() => {
@@ -139,7 +139,7 @@ async fn tokenize(
                 reasoning_effort: None,
             };
             let text = prompt::lay_out(model.as_ref(), &messages, &known_tools, &options)?;
-            job::fits(model.as_ref(), &text)?;
+            job::check_length(model.as_ref(), &text)?;
             prompt::tokens(model.as_ref(), &text, &reader.items())
         }
     };

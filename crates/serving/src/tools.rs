@@ -89,6 +89,7 @@ pub(crate) fn list(values: &[Value], inner: &'static str) -> Result<Vec<Tool>, R
             object @ Value::Object(_) => object.clone(),
             _ => return refuse(&format!("{inner}.parameters"), ": expected a JSON schema."),
         };
+        // A call names its tool, and nothing else would tell the two apart.
         if tools.iter().any(|tool| tool.name == name) {
             return refuse(&format!("{inner}.name"), ": another tool has the same name.");
         }

@@ -116,6 +116,7 @@ impl Transfer {
         if self.part() != Part::Decode {
             return None;
         }
+        // NIXL names a host, the offloading connector a peer, and Mooncake the address at which engines meet.
         let peer = self.remote_prefiller.as_ref().map(|peer| peer.remote_host.clone());
         let bootstrap = self.remote_bootstrap_addr.as_deref().and_then(host).map(str::to_owned);
         self.remote_host.clone().or(peer).or(bootstrap)
@@ -151,6 +152,7 @@ pub fn prefilled(engine: &str, address: SocketAddr) -> Value {
 /// Returns the host of an address such as `http://10.0.0.1:8998`.
 fn host(address: &str) -> Option<&str> {
     let authority = address.split_once("://").map_or(address, |(_, authority)| authority);
+    // The last colon: those before it belong to an IPv6 address.
     let (host, _) = authority.rsplit_once(':')?;
     Some(host.trim_matches(['[', ']']))
 }

@@ -8,7 +8,7 @@ use crate::{args::Args, engine::storage::Storage, handover::source};
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CacheSources<'a> {
     /// Whether the prompt's KV cache was received from the engine that the request names.
-    pub(crate) has_come: bool,
+    pub(crate) is_received: bool,
     /// The storage in which blocks of the prompt are looked up. `None` if there is no shared storage, or if its blocks are
     /// lost by a fault.
     pub(crate) storage: Option<&'a Storage>,
@@ -18,7 +18,7 @@ pub(crate) struct CacheSources<'a> {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Caches {
     /// Whether its KV cache was received from the engine that the request names.
-    pub(crate) has_come: bool,
+    pub(crate) is_received: bool,
     /// The number of its leading blocks that are in the storage, if there is one.
     pub(crate) stored: Option<usize>,
 }
@@ -31,7 +31,7 @@ impl<'a> CacheSources<'a> {
         if args.faults.lost.occurs() {
             return Self::default();
         }
-        let has_come = job.part == Part::Decode || source(job).is_some();
-        Self { has_come, storage: args.storage.as_ref() }
+        let is_received = job.part == Part::Decode || source(job).is_some();
+        Self { is_received, storage: args.storage.as_ref() }
     }
 }

@@ -54,7 +54,7 @@ pub(crate) async fn start(
         running: Vec::new(),
         ready: VecDeque::new(),
         started: false,
-        is_prefilled: sources.has_come,
+        is_prefilled: sources.is_received,
         encoded: EncoderOutcome::default(),
         cached_tokens: 0,
     };
@@ -64,7 +64,7 @@ pub(crate) async fn start(
     }
     // Before the queue: such a request takes no place.
     let threshold = job.handover.cache_hit_threshold.or(args.cache_hit_threshold);
-    if let Some(threshold) = threshold.filter(|_| !sources.has_come) {
+    if let Some(threshold) = threshold.filter(|_| !sources.is_received) {
         let mut all = job.prompts.iter().zip(&found);
         if all.any(|(prompt, caches)| engine.cached_part(&prompt.tokens, *caches) < threshold) {
             // Every answer ends at once.
@@ -87,7 +87,7 @@ pub(crate) async fn start(
     }
     generation.admit().await?;
     // If the prompt's KV cache was received, no embeddings are needed.
-    if let Some(encoder) = engine.encoder.as_ref().filter(|_| !sources.has_come) {
+    if let Some(encoder) = engine.encoder.as_ref().filter(|_| !sources.is_received) {
         generation.encoded = encoder.embed(args, job).await;
     }
     // Further answers to a prompt find it in the cache because of the first one.

@@ -179,7 +179,7 @@ impl Model for Simulator {
         let generation = generation::start(&self.engine, &job, caches).await?;
         let mut headers = HeaderMap::new();
         headers.extend(adapter.map(|name| (ADAPTER, name)));
-        let source = handover::source(&job).filter(|_| caches.has_come);
+        let source = handover::source(&job).filter(|_| caches.is_received);
         for (name, host) in [(SOURCE, source), (EMBEDDINGS_SOURCE, generation.embeddings_source())] {
             headers.extend(host.and_then(|host| Some((name, HeaderValue::from_str(host).ok()?))));
         }

@@ -39,6 +39,7 @@ pub async fn serve(args: Args, listener: TcpListener, shutdown: CancellationToke
     let identity = Identity::from_env(args.port());
     let listening = args.server.listen.clone();
     let simulator = Arc::new(Simulator::new(args));
+    // Dropping the tasks would end them.
     let _events = simulator
         .publish(&shutdown)
         .await

@@ -133,6 +133,7 @@ impl Autoscaler {
             let value = float(value);
             names.map(|name| Sample { name: name.to_owned(), labels: Labels::new(), value })
         };
+        // Under the present and the former name: a trigger may ask for either.
         let queue =
             of_queue(SIZE_METRIC, queued.requests).into_iter().chain(of_queue(BYTES_METRIC, queued.bytes));
         let demand = self.state.poll(&self.triggers, each.chain(queue).collect(), scale, now)?;

@@ -46,6 +46,7 @@ impl PluginCounts {
         for scorer in &run.trace {
             // Totals and scores have the order of the candidates that passed the filters.
             let rests = totals.iter().zip(&scorer.scores).map(|(total, (_, score))| {
+                // As the scheduler counts it.
                 let counted = if score.is_nan() { 0.0 } else { score.clamp(0.0, 1.0) };
                 total - counted * scorer.weight
             });

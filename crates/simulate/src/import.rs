@@ -160,7 +160,7 @@ impl TraceFormat {
 
 /// Returns the milliseconds of a date since 1970.
 fn date(text: &str) -> Result<f64, String> {
-    // All times of a trace have the same offset.
+    // All times of a trace have the same offset, and only differences count.
     let local = text.find('+').map_or(text, |offset| &text[..offset]).trim_end_matches('Z');
     let wrong = |error: jiff::Error| format!("`{text}`: expected a date and a time: {error}");
     let date: DateTime = local.parse().map_err(wrong)?;

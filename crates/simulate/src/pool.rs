@@ -117,6 +117,7 @@ impl Member {
         if std::mem::replace(&mut self.is_unread, true) {
             return None;
         }
+        // An interval of 0 stands for metrics that are always new.
         let scrapes = now.saturating_sub(self.phase).div_ceil(interval.max(1));
         Some(self.phase.saturating_add(scrapes.saturating_mul(interval.max(1))))
     }

@@ -62,6 +62,7 @@ impl Writer {
                 }
             }
             Event::Finished { reason, .. } => {
+                // An answer without a text still has a message, as when it comes whole.
                 if self.open.is_none() && self.done.is_empty() {
                     self.open_message(&mut out);
                 }

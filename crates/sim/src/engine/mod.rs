@@ -129,7 +129,7 @@ impl Engine {
         self.metrics.prefix(prompt.len(), held.own_tokens);
         // As in vLLM, other caches are only queried for tokens that are not in the engine's own cache.
         let missing = prompt.len() - held.own_tokens;
-        if caches.has_come {
+        if caches.is_received {
             self.metrics.external(missing, missing);
         } else if caches.stored.is_some() {
             self.metrics.external(missing, held.stored_tokens);
@@ -182,12 +182,12 @@ impl Engine {
 
     /// Returns what other caches have of a prompt.
     pub(crate) async fn found(&self, prompt: &[u32], sources: CacheSources<'_>) -> Caches {
-        let CacheSources { has_come, storage } = sources;
+        let CacheSources { is_received, storage } = sources;
         let stored = match storage {
             Some(storage) => Some(storage.prefix(self.hashes(prompt)).await),
             None => None,
         };
-        Caches { has_come, stored }
+        Caches { is_received, stored }
     }
 
     /// Returns the part of a prompt, 0 to 1, that is cached here or in a storage.
@@ -489,7 +489,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_first_token_after_a_transfer_is_one() {
         let engine = engine(&["--kv-cache-transfer-latency", "1s", "--inter-token-latency", "1s"]);
-        let running = engine.admit(&[1], 2, Caches { has_come: true, stored: None }).await.unwrap();
+        let running = engine.admit(&[1], 2, Caches { is_received: true, stored: None }).await.unwrap();
         running.receive().await;
         let page = engine.page();
         for line in [

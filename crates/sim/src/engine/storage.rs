@@ -44,6 +44,7 @@ impl Storage {
     /// Returns the number of leading blocks that are in the folder.
     pub(crate) async fn prefix(&self, blocks: Arc<[BlockHash]>) -> usize {
         let folder = self.0.clone();
+        // The folder may be on a network, where each look-up takes a while.
         let looking = move || blocks.iter().take_while(|hash| folder.join(name(**hash)).exists()).count();
         tokio::task::spawn_blocking(looking).await.unwrap_or_default()
     }
@@ -53,6 +54,7 @@ impl Storage {
         let folder = self.0.clone();
         let writing = move || {
             fs::create_dir_all(folder.as_ref())?;
+            // Only names are looked up, so the files are empty.
             blocks.iter().try_for_each(|hash| fs::write(folder.join(name(*hash)), []))
         };
         if let Ok(Err(error)) = tokio::task::spawn_blocking(writing).await {

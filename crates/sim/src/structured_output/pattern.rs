@@ -26,6 +26,7 @@ fn made(pattern: &str, judge: &str, random: &mut StdRng) -> Result<String, Strin
     let hir = regex_syntax::parse(pattern).map_err(|_| unknown())?;
     let mut text = String::new();
     write(&hir, &mut text, random).map_err(|why| format!("the regular expression `{shown}` {why}"))?;
+    // Anchors add nothing to the text, so only now it shows whether they match.
     if judge.is_match(&text) {
         Ok(text)
     } else {

@@ -268,6 +268,7 @@ impl<'s> World<'s> {
         let options = Options { allow_experimental: policy.allow_experimental, trace: false };
         let LoadedConfig { scheduler, flow, .. } =
             load(&policy.config, &policy.gates, options).map_err(refused)?;
+        // Traces cost time for each endpoint and scorer, so most decisions are made without.
         let tracing =
             load(&policy.config, &policy.gates, Options { trace: true, ..options }).map_err(refused)?;
         endpoints::check(settings)?;

@@ -179,6 +179,7 @@ impl World<'_> {
         }
         let queue = &mut self.pickers[picker].queue;
         queue.provision([priority]);
+        // Traces name no flow, so the requests of a band take turns in the order of their arrival.
         let arrival = Arrival { priority, flow: "", bytes: size, within_ms: None };
         if queue.push(arrival, number, now / MILLISECOND).is_err() {
             return self.refuse(number, Refusal::QueueFull);

@@ -48,6 +48,7 @@ impl World<'_> {
             engine.cached_blocks(hashes) * engine.parameters().block_size
         };
         let cached_tokens = cached(endpoint);
+        // Other groups compute another part of the request, so the prompt could not have gone there.
         let group = self.members[endpoint].group;
         let others = self.numbers.iter().copied().filter(|number| self.members[*number].group == group);
         let mut holder = (endpoint, cached_tokens);
