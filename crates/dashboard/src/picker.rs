@@ -1,5 +1,6 @@
 //! The endpoint pickers of services, and their decisions.
 
+use futures::{StreamExt, stream};
 use http::StatusCode;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::{Api, Client, api::ListParams};
@@ -12,6 +13,7 @@ use serde_json::Value;
 use crate::{
     Reach,
     reach::{Port, declared},
+    replicas::MAX_CONCURRENT_REQUESTS,
 };
 
 /// The port on which a picker serves metrics and decisions, unless its pod declares another.
@@ -123,6 +125,33 @@ async fn pods(
     Ok(found.map_err(|error| reader::sentence(&error))?.unwrap_or_default())
 }
 
+/// Returns the decisions of these pickers, newest first, and why others show none. `None` if none of them picks for the service.
+pub(crate) async fn decisions(
+    client: &Client,
+    reach: &Reach,
+    pickers: &[Picker],
+    id: Option<&str>,
+) -> Option<(Vec<Value>, Vec<String>)> {
+    // At the same time: each picker that has gone takes seconds.
+    let asked: Vec<_> = pickers.iter().map(|picker| picker.decisions(client, reach, id)).collect();
+    let answered: Vec<_> = stream::iter(asked).buffered(MAX_CONCURRENT_REQUESTS).collect().await;
+    let (mut decisions, mut trouble, mut is_picked) = (Vec::new(), Vec::new(), false);
+    for (picker, answered) in pickers.iter().zip(answered) {
+        match answered {
+            Ok(None) => continue,
+            Ok(Some(found)) => decisions.extend(found),
+            Err(sentence) => {
+                let pod = picker.pod.metadata.name.as_deref().unwrap_or_default();
+                trouble.push(format!("{pod}: {sentence}"));
+            }
+        }
+        is_picked = true;
+    }
+    // Times in UTC have the order of their texts.
+    decisions.sort_by(|one, other| other["time"].as_str().cmp(&one["time"].as_str()));
+    is_picked.then_some((decisions, trouble))
+}
+
 // === impl Picker ===
 
 impl Picker {
@@ -186,4 +215,36 @@ pub(crate) fn port(pod: &Pod) -> Port {
 
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().chars().take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{convert::Infallible, time::Duration};
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_pickers_are_waited_for_together() {
+        let answer = |request: Request<Body>| async move {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            let second = if request.uri().path().contains("/pods/new") { 2 } else { 1 };
+            let answer = json!({"decisions": [{"time": format!("2026-01-01T00:00:0{second}Z")}]});
+            Ok::<_, Infallible>(Response::new(Body::from(answer.to_string().into_bytes())))
+        };
+        let client = Client::new(tower::service_fn(answer), "ns");
+        let pod = |name: &str| {
+            serde_json::from_value::<Pod>(json!({"metadata": {"name": name, "namespace": "ns"}})).unwrap()
+        };
+        let pickers = with_prefix(["old", "new", "older"].map(pod).into(), "");
+        let before = Instant::now();
+        let (found, trouble) = decisions(&client, &Reach::proxied(), &pickers, None).await.unwrap();
+        assert_eq!((before.elapsed().as_secs(), trouble.len()), (3, 0));
+        let times: Vec<_> = found.iter().map(|decision| &decision["time"]).collect();
+        assert_eq!(times, ["2026-01-01T00:00:02Z", "2026-01-01T00:00:01Z", "2026-01-01T00:00:01Z"]);
+    }
 }

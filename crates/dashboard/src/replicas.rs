@@ -20,7 +20,7 @@ use crate::{
 /// The most pods to query, sorted by name.
 const MAX_REPLICAS: usize = 100;
 /// How many pods to query at the same time.
-const MAX_CONCURRENT_REQUESTS: usize = 8;
+pub(crate) const MAX_CONCURRENT_REQUESTS: usize = 8;
 /// The port of a model server, unless its pod declares another.
 const DEFAULT_PORT: Port = Port { number: 8000, tls: false };
 /// The page of metrics.

@@ -223,25 +223,10 @@ async fn decisions(State(page): State<Arc<Page>>, Query(asked): Question) -> Ans
     let _permit = page.work()?;
     let service = existing(&page, &asked).await?;
     let pickers = picker::of_service(&page.client, &service).await.map_err(Problem::failed)?;
-    let (mut decisions, mut trouble, mut is_picked) = (Vec::new(), Vec::new(), false);
-    for picker in &pickers {
-        match picker.decisions(&page.client, &page.reach, asked.id.as_deref()).await {
-            Ok(None) => continue,
-            Ok(Some(found)) => decisions.extend(found),
-            Err(sentence) => {
-                trouble
-                    .push(format!("{}: {sentence}", picker.pod.metadata.name.as_deref().unwrap_or_default()));
-            }
-        }
-        is_picked = true;
-    }
-    if !is_picked {
-        return Err(Problem::failed(
-            "nothing picks for this service: `spec.router.scheduler` gives it a picker",
-        ));
-    }
-    // Times in UTC have the order of their texts.
-    decisions.sort_by(|one, other| other["time"].as_str().cmp(&one["time"].as_str()));
+    let asked = picker::decisions(&page.client, &page.reach, &pickers, asked.id.as_deref()).await;
+    let (decisions, trouble) = asked.ok_or_else(|| {
+        Problem::failed("nothing picks for this service: `spec.router.scheduler` gives it a picker")
+    })?;
     Ok(Json(json!({"decisions": decisions, "trouble": trouble})))
 }
 
