@@ -136,7 +136,7 @@ async fn samples(
     }
     let interval = if service.is_some() { POLL_INTERVAL } else { LIST_POLL_INTERVAL };
     let mut ticks = tokio::time::interval_at(Instant::now(), interval);
-    // Replicas that answer slowly would be asked again at once.
+    // With the default, replicas that answer slowly would be asked again at once.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut sent = Vec::new();
     let (mut hosts, mut listed) = (Vec::new(), None::<Instant>);

@@ -82,6 +82,7 @@ pub(crate) async fn collect(
 pub(crate) fn with_ends(
     events: BoxStream<'static, Event>,
 ) -> impl Stream<Item = (Event, Option<Event>)> + Send {
+    // Fused, because looking ahead may poll the stream again after its end.
     stream::unfold((events.fuse(), None), |(mut events, next)| async {
         let event = match next {
             Some(event) => event,

@@ -60,6 +60,7 @@ impl CommandLine {
                 parsed.words.push(word.to_owned());
                 continue;
             };
+            // vLLM takes underscores and dashes for the same.
             let (name, mut inline) = match flag.split_once('=') {
                 Some((name, value)) => (name.replace('_', "-"), Some(value.to_owned())),
                 None => (flag.replace('_', "-"), None),

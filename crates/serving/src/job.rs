@@ -40,6 +40,7 @@ pub(crate) struct Output {
 pub(crate) fn known_model(model: &Arc<dyn Model>, asked: Option<&str>) -> Result<String, Refusal> {
     let card = model.card();
     match asked {
+        // vLLM takes an empty name for none.
         None | Some("") => Ok(card.names.first().cloned().unwrap_or_default()),
         Some(name)
             if model.answers_any_model()

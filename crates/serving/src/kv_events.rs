@@ -219,6 +219,7 @@ impl Publisher {
                                 }
                                 Err(_) => {}
                             }
+                            // As ZeroMQ's sockets do: a subscriber may start later, and start again.
                             tokio::time::sleep(REDIAL).await;
                         }
                     });

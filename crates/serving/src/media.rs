@@ -125,6 +125,7 @@ pub(crate) fn read(
     } else {
         address(content, place)?;
     }
+    // As in vLLM, the client's name of an item stands for its content.
     let name = part["uuid"].as_str().filter(|name| !name.is_empty()).unwrap_or(content);
     let item = Item { modality, id: xxh64(name.as_bytes(), 0) };
     items.push(item);

@@ -113,6 +113,7 @@ pub(crate) fn read(fields: &Fields) -> Result<(Sampling, usize), Refusal> {
             let message = format!("top_k must be 0 (disable), or at least 1, got {top_k}.");
             return Err(Refusal::bad_request(message));
         }
+        // -1 means all, too.
         top_k => usize::try_from(top_k).unwrap_or(0),
     };
     let sampling = Sampling {

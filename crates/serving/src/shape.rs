@@ -66,6 +66,7 @@ pub(crate) fn several() -> Refusal {
 /// `{"type": "json_schema", …}` and its siblings, in the form of chat (the schema one level down) or of responses.
 pub(crate) fn format_of(format: &Value, place: &str) -> Result<Option<Shape>, Refusal> {
     match format["type"].as_str() {
+        // Options of a response's text may have no format.
         _ if format.is_null() => Ok(None),
         Some("text") => Ok(None),
         Some("json_object") => Ok(Some(Shape::JsonObject)),

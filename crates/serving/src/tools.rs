@@ -127,6 +127,7 @@ pub(crate) fn choose(
             other => return Err(unknown_choice(other)),
         },
         Some(object @ Value::Object(_)) => {
+            // Responses have the name beside the type, without an object for the function.
             let function = object.get("function").unwrap_or(object);
             match function["name"].as_str() {
                 Some(name) if object.get("type").is_none_or(|kind| kind == "function") => {

@@ -46,6 +46,7 @@ impl Faults {
         }
         match self.refusals.choose(&mut rand::rng()) {
             Some(refusal) => Some(refusal.clone()),
+            // Without --failure-types, any of them.
             None => REFUSALS.choose(&mut rand::rng()).map(|(_, refusal, text)| refusal(text)),
         }
     }

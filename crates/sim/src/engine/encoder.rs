@@ -98,6 +98,7 @@ async fn received(transfer: Option<&Transfer>, args: &Args, job: &Job, id: u64) 
         Some(storage) => (storage.prefix(Arc::from([id])).await == 1).then(|| FOLDER.to_owned()),
         None => job.handover.embeddings.get(&name(id)).cloned(),
     };
+    // Drawn only where there is something to lose, so that the percentage is that of embeddings.
     source.filter(|_| !args.faults.lost_embeddings.occurs())
 }
 
