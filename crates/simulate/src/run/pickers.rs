@@ -137,6 +137,7 @@ impl World<'_> {
         self.open.insert(number, open);
         let goes_to_zero = self.settings.autoscaler.as_ref().is_some_and(AutoscalerSettings::scales_to_zero);
         if goes_to_zero && self.candidates.is_empty() {
+            self.expire_waking(now);
             if self.waking.len() < wake_queue::MAX_REQUESTS {
                 self.waking.push_back(number);
             } else {
@@ -152,13 +153,22 @@ impl World<'_> {
         if self.candidates.is_empty() {
             return;
         }
+        self.expire_waking(now);
         for number in std::mem::take(&mut self.waking) {
-            let arrived = self.open.get(&number).map_or(now, |open| open.times.arrived);
-            if now - arrived > nanos(wake_queue::TIMEOUT) {
-                self.refuse(number, Refusal::NoEndpoint);
-            } else {
-                self.admit(number, now);
-            }
+            self.admit(number, now);
+        }
+    }
+
+    /// Refuses the requests that have waited for the first endpoint as long as the gateway lets them.
+    pub(super) fn expire_waking(&mut self, now: u64) {
+        let has_waited =
+            |open: &OpenRequest| now.saturating_sub(open.times.arrived) > nanos(wake_queue::TIMEOUT);
+        // They are in the order of their arrival.
+        while let Some(&number) = self.waking.front()
+            && self.open.get(&number).is_none_or(has_waited)
+        {
+            self.waking.pop_front();
+            self.refuse(number, Refusal::NoEndpoint);
         }
     }
 

@@ -16,6 +16,7 @@ const MAX_IDLE: Duration = Duration::from_hours(1);
 impl World<'_> {
     pub(super) fn autoscale(&mut self, now: u64) -> Result<(), RunError> {
         self.scrape(now);
+        self.expire_waking(now);
         let own = self.own_members();
         let ready = own.iter().filter(|number| self.members[**number].is_ready).count();
         let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);

@@ -339,6 +339,11 @@ fn keda_scales_to_zero_and_a_queued_request_wakes_an_endpoint() {
     assert_eq!((without_queue.answered, without_queue.rejections.no_endpoint), (1, 0));
     let crowd = run(&policy(RANDOM), &settings, at(&[1000; 300]), &mut |_| {}).unwrap();
     assert_eq!(crowd.rejections.no_endpoint, 44);
+    // Those that have waited for ten minutes leave room for others.
+    let slow = Settings { start_time: Duration::from_mins(12), ..settings };
+    let times: Vec<u64> = [1000; 256].into_iter().chain([660_000]).collect();
+    let report = run(&policy(RANDOM), &slow, at(&times), &mut |_| {}).unwrap();
+    assert_eq!((report.answered, report.rejections.no_endpoint), (1, 256));
 }
 
 /// A ScaledObject with one trigger, as a manifest has it.
