@@ -13,7 +13,7 @@ mod presets;
 pub(crate) mod rights;
 mod routing;
 mod services;
-mod webhooks;
+pub(crate) mod webhooks;
 
 use crate::{facts::Facts, finding::Finding};
 

@@ -10,6 +10,9 @@ use crate::{
     reinstall,
 };
 
+/// The names of our configurations. The mutating one has the first name. KServe's, for its other kinds, end alike.
+pub(crate) const OURS: [&str; 2] =
+    ["llminferenceservice.serving.kserve.io", "llminferenceserviceconfig.serving.kserve.io"];
 /// Certificates that expire sooner are reported.
 const EXPIRY_WARNING: Duration = Duration::from_hours(7 * 24);
 
@@ -24,6 +27,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     if let Some(refused) = &facts.admission {
         let object = "Webhooks of LLMInferenceService".to_owned();
         let clients = clients(facts);
+        // The API server names the address: `Post "https://NAME.NAMESPACE.svc:443/…": connection refused`.
         let mut services = clients.iter().filter_map(|(_, client)| client.service.as_ref());
         let called =
             services.find(|found| refused.contains(&format!("//{}.{}.svc", found.name, found.namespace)));
@@ -45,7 +49,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
                 .broken("CustomResourceDefinition llminferenceservices.serving.kserve.io"),
         );
     }
-    for name in ["llminferenceservice.serving.kserve.io", "llminferenceserviceconfig.serving.kserve.io"] {
+    for name in OURS {
         if !facts.validating.iter().any(|found| found.metadata.name.as_deref() == Some(name)) {
             let cause = "the API server does not validate services, so mistakes appear only in the status";
             let object = format!("ValidatingWebhookConfiguration {name}");
@@ -54,7 +58,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     }
     if facts.mutating.is_empty() {
         let cause = "the API server does not fill in defaults when it stores services";
-        let object = "MutatingWebhookConfiguration llminferenceservice.serving.kserve.io";
+        let object = format!("MutatingWebhookConfiguration {}", OURS[0]);
         findings.push(Cause::new("WebhookMissing", cause, &install).broken(object));
     }
     for (object, client) in clients(facts) {

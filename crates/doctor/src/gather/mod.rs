@@ -297,7 +297,7 @@ where
 {
     let all = Api::all(client.clone());
     let mut found: Vec<K> = listed(all, &ListParams::default(), "webhook configurations", hidden).await;
-    found.retain(|found| found.name_any().ends_with(".serving.kserve.io"));
+    found.retain(|found| check::webhooks::OURS.contains(&found.name_any().as_str()));
     found
 }
 
@@ -322,4 +322,31 @@ fn kept<K>(listed: Result<Vec<K>, kube::Error>, what: &str, hidden: &mut Vec<Str
         hidden.push(format!("{what}: {}", reader::sentence(&error)));
         Vec::new()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn webhooks_of_other_kinds_of_kserve_are_not_ours() {
+        let named = |name: &str| json!({"metadata": {"name": name}});
+        let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": [
+            named("inferenceservice.serving.kserve.io"), named("llminferenceservice.serving.kserve.io"),
+        ]});
+        let answer = move |_: http::Request<Body>| {
+            let response = http::Response::new(Body::from(list.to_string().into_bytes()));
+            std::future::ready(Ok::<_, Infallible>(response))
+        };
+        let client = Client::new(tower::service_fn(answer), "default");
+        let found = own_webhooks::<MutatingWebhookConfiguration>(&client, &mut Vec::new()).await;
+        let kept: Vec<_> = found.iter().map(ResourceExt::name_any).collect();
+        assert_eq!(kept, ["llminferenceservice.serving.kserve.io"]);
+    }
 }
