@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use futures::{StreamExt, stream};
-use kube::Client;
+use kube::{Client, client::Body};
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_controller::reader;
 use longboat_key::{Name, Namespace};
@@ -47,12 +47,8 @@ pub(super) async fn of_ready_services<F>(
                 let at_url = match url {
                     Some(url) => {
                         let models = format!("{}/v1/models", url.trim_end_matches('/'));
-                        let late = || Err(format!("no answer within {} s", MODELS_TIMEOUT.as_secs()));
-                        Some(
-                            tokio::time::timeout(MODELS_TIMEOUT, ask(models, address))
-                                .await
-                                .unwrap_or_else(|_| late()),
-                        )
+                        let answer = tokio::time::timeout(MODELS_TIMEOUT, ask(models, address)).await;
+                        Some(answer.unwrap_or_else(|_| Err(late())))
                     }
                     None => None,
                 };
@@ -87,17 +83,24 @@ async fn at_workload(
 ) -> Option<Result<u16, String>> {
     let service = names::workload_service(name);
     let path = format!("/api/v1/namespaces/{namespace}/services/{scheme}:{service}:8000/proxy/v1/models");
-    let request = http::Request::get(path).body(Vec::new()).ok()?;
-    match tokio::time::timeout(MODELS_TIMEOUT, client.request_text(request)).await {
-        Ok(Ok(_)) => Some(Ok(200)),
-        Ok(Err(kube::Error::Api(status))) if status.code == 503 => {
-            Some(Err("the API server cannot reach it".to_owned()))
-        }
-        Ok(Err(kube::Error::Api(status))) if [403, 404, 405, 501].contains(&status.code) => None,
-        Ok(Err(kube::Error::Api(status))) => Some(Ok(status.code)),
-        Ok(Err(error)) => Some(Err(reader::sentence(&error))),
-        Err(_) => Some(Err(format!("no answer within {} s", MODELS_TIMEOUT.as_secs()))),
-    }
+    let request = http::Request::get(path).body(Body::empty()).ok()?;
+    Some(match tokio::time::timeout(MODELS_TIMEOUT, client.send(request)).await {
+        // The body is not read: the status says enough.
+        Ok(Ok(response)) => match response.status().as_u16() {
+            // The API server answers so if no pod of the Service is ready, or none accepts the connection.
+            503 => Err("the API server cannot reach it".to_owned()),
+            // The user may not use the proxy, or this API server has none.
+            403 | 404 | 405 | 501 => return None,
+            code => Ok(code),
+        },
+        Ok(Err(error)) => Err(reader::sentence(&error)),
+        Err(_) => Err(late()),
+    })
+}
+
+/// Why there is no answer in time.
+fn late() -> String {
+    format!("no answer within {} s", MODELS_TIMEOUT.as_secs())
 }
 
 /// Returns the scheme of a service's model servers, as their Service says.

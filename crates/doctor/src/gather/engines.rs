@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use futures::{StreamExt, stream};
+use http_body_util::{BodyExt, Limited};
 use k8s_openapi::api::core::v1::Pod;
-use kube::Client;
+use kube::{Client, client::Body};
 use longboat_api::labels::{NAME, ROLE};
 use longboat_key::Namespace;
 use serde_json::Value;
@@ -88,19 +89,50 @@ async fn get(
     path: &str,
 ) -> Option<Value> {
     let path = format!("/api/v1/namespaces/{namespace}/pods/{scheme}:{pod}:8000/proxy/{path}");
-    let request = http::Request::get(path).body(Vec::new()).ok()?;
-    let text = tokio::time::timeout(MODELS_TIMEOUT, client.request_text(request)).await.ok()?.ok()?;
-    if text.len() > MAX_RESPONSE_BYTES {
-        return None;
-    }
-    serde_json::from_str(&text).ok()
+    let request = http::Request::get(path).body(Body::empty()).ok()?;
+    let read = async {
+        let response = client.send(request).await.ok().filter(|response| response.status().is_success())?;
+        // The pod may be anything that a user runs, so its length is not trusted.
+        Limited::new(response.into_body(), MAX_RESPONSE_BYTES).collect().await.ok()
+    };
+    let body = tokio::time::timeout(MODELS_TIMEOUT, read).await.ok()??;
+    serde_json::from_slice(&body.to_bytes()).ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        convert::Infallible,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering::Relaxed},
+        },
+    };
+
+    use http_body_util::StreamBody;
     use serde_json::json;
 
     use super::*;
+
+    #[tokio::test]
+    async fn no_more_of_a_response_is_read_than_its_limit() {
+        const CHUNK: usize = 64 << 10;
+        let sent = Arc::new(AtomicUsize::new(0));
+        let counter = sent.clone();
+        let answer = move |_: http::Request<Body>| {
+            let counter = counter.clone();
+            let chunks =
+                stream::repeat(vec![b' '; CHUNK]).take(4 * MAX_RESPONSE_BYTES / CHUNK).map(move |chunk| {
+                    counter.fetch_add(chunk.len(), Relaxed);
+                    Ok::<_, Infallible>(http_body::Frame::data(bytes::Bytes::from(chunk)))
+                });
+            let response = http::Response::new(StreamBody::new(chunks));
+            std::future::ready(Ok::<_, Infallible>(response))
+        };
+        let client = Client::new(tower::service_fn(answer), "default");
+        assert_eq!(get(&client, Namespace("ns"), "http", "pod", "version").await, None);
+        assert!(sent.load(Relaxed) <= MAX_RESPONSE_BYTES + CHUNK, "{sent:?}");
+    }
 
     #[test]
     fn an_engine_is_asked_with_the_scheme_of_its_probes() {
