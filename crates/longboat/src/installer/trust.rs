@@ -33,6 +33,11 @@ pub(super) async fn known(client: &Client, options: &Options<'_>) -> anyhow::Res
     Ok(bundle.map(|bundle| BASE64_STANDARD.encode(bundle.0)))
 }
 
+/// The webhook configurations of an installation.
+pub(super) fn webhooks(installation: &Installation) -> impl Iterator<Item = &Value> {
+    installation.controller.iter().filter(|object| object.get("webhooks").is_some())
+}
+
 /// Adds a CA to webhook configurations and definitions.
 pub(super) fn insert(objects: &mut [Value], bundle: Option<&str>) {
     let Some(bundle) = bundle else { return };
@@ -64,8 +69,7 @@ pub(super) async fn announce(
         };
         deadline.nap_or(missing).await?;
     };
-    let mut webhooks: Vec<Value> =
-        installation.controller.iter().filter(|object| object.get("webhooks").is_some()).cloned().collect();
+    let mut webhooks: Vec<Value> = webhooks(installation).cloned().collect();
     insert(&mut webhooks, Some(&bundle));
     if told != Some(&bundle) {
         for object in &webhooks {
@@ -73,6 +77,7 @@ pub(super) async fn announce(
         }
     }
     for definition in &installation.definitions {
+        // Not by apply: the next apply of the definition, which has no CA, would remove it.
         let change = json!({"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": bundle}}}}});
         let api = object::api_of(client, definition)?;
         api.patch(object::name(definition), &PatchParams::default(), &Patch::Merge(&change))
@@ -91,8 +96,7 @@ pub(super) async fn release(
     if options.values.cert_manager || !options.force {
         return Ok(());
     }
-    let webhooks = installation.controller.iter().filter(|object| object.get("webhooks").is_some());
-    for wanted in installation.definitions.iter().chain(webhooks) {
+    for wanted in installation.definitions.iter().chain(webhooks(installation)) {
         let found = object::read_live(client, wanted).await?;
         let annotations = found.and_then(|found| found.metadata.annotations).unwrap_or_default();
         if annotations.contains_key(INJECT_CA) {

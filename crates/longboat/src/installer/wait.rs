@@ -1,6 +1,6 @@
 //! Waits for what the next part of an installation needs.
 
-use std::{fmt::Write as _, time::Duration};
+use std::time::Duration;
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{
@@ -9,10 +9,14 @@ use kube::{
 };
 use longboat_controller::reader;
 use longboat_install::{Installation, names::CONTROLLER};
+use longboat_plan::pods;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::object::{self, MANAGER};
+use super::{
+    object::{self, MANAGER},
+    trust,
+};
 use crate::printer;
 
 /// The interval between two checks.
@@ -108,51 +112,67 @@ pub(super) async fn available(client: &Client, namespace: &str, deadline: Deadli
     loop {
         let found = deployments.get(CONTROLLER).await;
         let found = found.map_err(|error| object::refused("read", &title, &error))?;
-        let wanted = found.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
-        let status = found.status.clone().unwrap_or_default();
-        let seen = status.observed_generation >= found.metadata.generation;
-        let (updated, ready) = (status.updated_replicas.unwrap_or(0), status.available_replicas.unwrap_or(0));
-        if seen && updated >= wanted && ready >= wanted {
+        let Rollout { wanted, available, is_complete } = Rollout::of(&found);
+        if is_complete {
             return Ok(());
         }
         if deadline.is_over() {
             let why = unready_pods(client, namespace).await;
-            return Err(deadline.missed(&format!("{title} has {ready} of {wanted} replicas available{why}")));
+            return Err(
+                deadline.missed(&format!("{title} has {available} of {wanted} replicas available{why}"))
+            );
         }
         if !said {
-            printer::note(&format!("waiting for {title}: {ready} of {wanted} replicas available"));
+            printer::note(&format!("waiting for {title}: {available} of {wanted} replicas available"));
             said = true;
         }
         deadline.sleep_interval().await;
     }
 }
 
+/// How far the rollout of a Deployment is.
+#[derive(Debug, PartialEq, Eq)]
+struct Rollout {
+    wanted: i32,
+    /// The available pods of the present template.
+    available: i32,
+    is_complete: bool,
+}
+
+// === impl Rollout ===
+
+impl Rollout {
+    fn of(deployment: &Deployment) -> Self {
+        let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+        let status = deployment.status.clone().unwrap_or_default();
+        let updated = status.updated_replicas.unwrap_or(0);
+        // `availableReplicas` counts pods of the old template as well, and these stay until new ones are available: with one
+        // replica, the old pod alone would look like the end of the rollout. `kubectl rollout status` waits for their end, too.
+        let old = (status.replicas.unwrap_or(0) - updated).max(0);
+        let available = (status.available_replicas.unwrap_or(0) - old).max(0);
+        let is_seen = status.observed_generation >= deployment.metadata.generation;
+        Self {
+            wanted,
+            available,
+            is_complete: is_seen && old == 0 && updated >= wanted && available >= wanted,
+        }
+    }
+}
+
 /// Returns why pods of the controller are not ready, as far as their status says.
 async fn unready_pods(client: &Client, namespace: &str) -> String {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let list = ListParams::default().labels(&format!("control-plane={CONTROLLER}"));
-    let Ok(found) = pods.list(&list).await else { return String::new() };
+    let found = Api::<Pod>::namespaced(client.clone(), namespace).list(&list).await;
+    let Ok(found) = found else { return String::new() };
     if found.items.is_empty() {
         return ": there are no pods (run `kubectl describe replicaset` to see why)".to_owned();
     }
-    let mut text = String::new();
-    for pod in found {
-        let status = pod.status.clone().unwrap_or_default();
-        let waiting = status.container_statuses.iter().flatten().find_map(|container| {
-            let waiting = container.state.as_ref()?.waiting.as_ref()?;
-            Some((waiting.reason.clone().unwrap_or_default(), waiting.message.clone().unwrap_or_default()))
-        });
-        let unscheduled = status.conditions.iter().flatten().find_map(|condition| {
-            (condition.type_ == "PodScheduled" && condition.status == "False").then(|| {
-                (condition.reason.clone().unwrap_or_default(), condition.message.clone().unwrap_or_default())
-            })
-        });
-        let (reason, message) = waiting
-            .or(unscheduled)
-            .unwrap_or((status.phase.unwrap_or_default(), "not ready; see its log and /readyz".to_owned()));
-        let _ = write!(text, "\n  pod {}: {reason}: {message}", pod.name_any());
-    }
-    text
+    let unready = found.items.iter().filter(|pod| !pods::is_ready(pod)).map(|pod| {
+        let why = pods::failure(pod).map(|failure| failure.text);
+        let why = why.unwrap_or_else(|| "not ready; see its log and /readyz".to_owned());
+        format!("\n  pod {}: {why}", pod.name_any())
+    });
+    unready.collect()
 }
 
 /// Waits until every webhook has a CA.
@@ -161,8 +181,7 @@ pub(super) async fn trusted(
     installation: &Installation,
     deadline: Deadline,
 ) -> anyhow::Result<()> {
-    let webhooks = installation.controller.iter().filter(|object| object.get("webhooks").is_some());
-    for wanted in installation.definitions.iter().chain(webhooks) {
+    for wanted in installation.definitions.iter().chain(trust::webhooks(installation)) {
         complete(client, wanted, deadline, |found| {
             (!is_trusting(found)).then(|| {
                 "has no CA bundle for the webhooks: the controller writes it, or cert-manager if `certManager` \
@@ -210,5 +229,30 @@ pub(super) async fn answering(client: &Client, namespace: &str, deadline: Deadli
         deadline
             .nap_or(|| deadline.missed(&format!("the API servers cannot reach the webhooks: {why}")))
             .await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rollout_is_complete_when_no_old_pod_is_left() {
+        let rollout = |replicas: i32, updated: i32, available: i32| {
+            let status = json!({
+                "observedGeneration": 2, "replicas": replicas, "updatedReplicas": updated, "availableReplicas": available,
+            });
+            let deployment = json!({
+                "metadata": {"generation": 2},
+                "spec": {"replicas": 1, "selector": {}, "template": {}}, "status": status,
+            });
+            let Rollout { available, is_complete, .. } =
+                Rollout::of(&serde_json::from_value(deployment).unwrap());
+            (available, is_complete)
+        };
+        // The image of the new pod cannot be pulled, and the old pod runs.
+        assert_eq!(rollout(2, 1, 1), (0, false));
+        assert_eq!(rollout(2, 1, 2), (1, false));
+        assert_eq!(rollout(1, 1, 1), (1, true));
     }
 }
