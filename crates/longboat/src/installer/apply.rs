@@ -4,12 +4,11 @@ use std::{collections::BTreeSet, fmt};
 
 use kube::{
     Client, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use longboat_install::{
     Installation,
     kinds::{self, Kind},
-    names::{LABEL, LABEL_VALUE},
 };
 use longboat_watch::has_code;
 use serde_json::Value;
@@ -120,14 +119,7 @@ impl Applier {
     pub(super) async fn prune(&mut self, installation: &Installation) -> anyhow::Result<()> {
         let wanted: BTreeSet<String> = installation.objects().map(object::title).collect();
         for kind in kinds::REMOVAL.iter().filter(|kind| is_pruned(kind)) {
-            let api = object::api(&self.client, kind, None);
-            let list = ListParams::default().labels(&format!("{LABEL}={LABEL_VALUE}"));
-            let found = match api.list_metadata(&list).await {
-                Ok(found) => found,
-                Err(error) if has_code(&error, 404) => continue,
-                Err(error) => return Err(object::refused("list", kind.plural, &error)),
-            };
-            for stale in found {
+            for stale in object::list(&self.client, kind, &object::installed()).await? {
                 let title = object::named(kind.kind, stale.namespace().as_deref(), &stale.name_any());
                 if wanted.contains(&title) || !survey::is_ours(&stale) {
                     continue;

@@ -65,6 +65,8 @@ pub(crate) async fn install(
     let known = trust::known(&client, options).await?;
     let mut controller: Vec<_> =
         installation.controller.iter().filter(|object| !survey.leaves(object)).cloned().collect();
+    // Server-side apply removes what its manager wrote before and leaves out now: without the CA, API servers would refuse services until
+    // it is announced again.
     trust::insert(&mut controller, known.as_deref());
     for object in &controller {
         applier.write(object, survey.replaces(object)).await?;

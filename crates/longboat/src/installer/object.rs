@@ -3,12 +3,19 @@
 use anyhow::Context;
 use kube::{
     Api, Client,
+    api::ListParams,
     core::{ApiResource, DynamicObject, PartialObjectMeta},
 };
 use longboat_controller::reader;
-use longboat_install::kinds::{self, Kind};
+use longboat_install::{
+    kinds::{self, Kind},
+    names::{LABEL, LABEL_VALUE},
+};
 use longboat_watch::has_code;
 use serde_json::Value;
+
+/// An object of which only the metadata was read.
+pub(super) type PartialObject = PartialObjectMeta<DynamicObject>;
 
 /// The field manager of all writes.
 pub(super) const MANAGER: &str = "longboat-install";
@@ -57,6 +64,24 @@ pub(super) fn api(client: &Client, kind: &Kind, namespace: Option<&str>) -> Api<
     }
 }
 
+/// Selects the objects of an installation.
+pub(super) fn installed() -> ListParams {
+    ListParams::default().labels(&format!("{LABEL}={LABEL_VALUE}"))
+}
+
+/// Lists the metadata of the objects of a kind in all namespaces. Returns an empty list if the server does not know the kind.
+pub(super) async fn list(
+    client: &Client,
+    kind: &Kind,
+    params: &ListParams,
+) -> anyhow::Result<Vec<PartialObject>> {
+    match api(client, kind, None).list_metadata(params).await {
+        Ok(found) => Ok(found.items),
+        Err(error) if has_code(&error, 404) => Ok(Vec::new()),
+        Err(error) => Err(refused("list", kind.plural, &error)),
+    }
+}
+
 /// Returns the API for an object of an installation.
 pub(super) fn api_of(client: &Client, object: &Value) -> anyhow::Result<Api<DynamicObject>> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -67,10 +92,7 @@ pub(super) fn api_of(client: &Client, object: &Value) -> anyhow::Result<Api<Dyna
 
 /// Reads the metadata of an object on the cluster. Returns `None` if the object does not exist, or if the server does not
 /// know its kind.
-pub(super) async fn read_live(
-    client: &Client,
-    object: &Value,
-) -> anyhow::Result<Option<PartialObjectMeta<DynamicObject>>> {
+pub(super) async fn read_live(client: &Client, object: &Value) -> anyhow::Result<Option<PartialObject>> {
     match api_of(client, object)?.get_metadata(name(object)).await {
         Ok(found) => Ok(Some(found)),
         // The object does not exist, or (with a plain-text answer) its kind does not.

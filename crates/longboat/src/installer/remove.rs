@@ -6,7 +6,6 @@ use anyhow::{anyhow, bail};
 use kube::{
     Client, ResourceExt,
     api::{DeleteParams, ListParams},
-    core::{DynamicObject, PartialObjectMeta},
 };
 use longboat_api::{
     labels::PART_OF_SELECTOR,
@@ -14,12 +13,15 @@ use longboat_api::{
 };
 use longboat_install::{
     kinds::{self, Kind},
-    names::{CONTROLLER, LABEL, LABEL_VALUE},
+    names::CONTROLLER,
 };
 use longboat_plan::counted;
 use longboat_watch::has_code;
 
-use super::{object, wait::Deadline};
+use super::{
+    object::{self, PartialObject},
+    wait::Deadline,
+};
 use crate::{cli::Services, printer};
 
 const SERVICES: Kind =
@@ -63,14 +65,14 @@ pub(crate) async fn uninstall(client: Client, removal: &Removal) -> anyhow::Resu
             _ => false,
         };
         if !stays {
-            found.push((kind, remover.list(kind, true).await?));
+            found.push((kind, object::list(&remover.client, kind, &object::installed()).await?));
         }
     }
     // With their definition go all configs, also those of users. So the controller has to remove their finalizers first.
     let is_of_configs = |object: &PartialObject| object.name_any() == CONFIG_DEFINITION;
     if found.iter().any(|(kind, objects)| kind.kind == DEFINITIONS && objects.iter().any(is_of_configs)) {
         for (kind, objects) in found.iter_mut().filter(|(kind, _)| kind.kind == CONFIGS) {
-            *objects = remover.list(kind, false).await?;
+            *objects = object::list(&remover.client, kind, &ListParams::default()).await?;
         }
     }
     for (kind, objects) in &found {
@@ -113,7 +115,8 @@ pub(crate) async fn uninstall(client: Client, removal: &Removal) -> anyhow::Resu
     Ok(())
 }
 
-/// How many times to try a removal that a webhook denies.
+/// How many times to try a removal that a webhook denies, twice a second. Another webhook may deny it for good, so this is less than the
+/// whole time limit.
 const ATTEMPTS: u32 = 40;
 
 struct Remover {
@@ -122,27 +125,12 @@ struct Remover {
     dry_run: bool,
 }
 
-type PartialObject = PartialObjectMeta<DynamicObject>;
-
 // === impl Remover ===
 
 impl Remover {
-    /// Lists the objects of a kind. Returns an empty list if the server does not know the kind.
-    async fn list(&self, kind: &Kind, labelled: bool) -> anyhow::Result<Vec<PartialObject>> {
-        let mut params = ListParams::default();
-        if labelled {
-            params = params.labels(&format!("{LABEL}={LABEL_VALUE}"));
-        }
-        match object::api(&self.client, kind, None).list_metadata(&params).await {
-            Ok(found) => Ok(found.items),
-            Err(error) if has_code(&error, 404) => Ok(Vec::new()),
-            Err(error) => Err(object::refused("list", kind.plural, &error)),
-        }
-    }
-
     /// Handles the services before anything else is removed.
     async fn services(&self, services: Services) -> anyhow::Result<()> {
-        let found = self.list(&SERVICES, false).await?;
+        let found = object::list(&self.client, &SERVICES, &ListParams::default()).await?;
         if found.is_empty() {
             return Ok(());
         }
@@ -261,10 +249,9 @@ impl Remover {
         // The CA also shows where a controller ran before the installation was moved.
         let [(secrets, ca), _] = &TRACES;
         let params = ListParams::default().labels(PART_OF_SELECTOR).fields(&format!("metadata.name={ca}"));
-        let found = object::api(&self.client, secrets, None).list_metadata(&params).await;
-        let found = found.map_err(|error| object::refused("list", secrets.plural, &error))?;
+        let found = object::list(&self.client, secrets, &params).await?;
         let namespaces: BTreeSet<String> =
-            deployments.iter().chain(&found.items).filter_map(ResourceExt::namespace).collect();
+            deployments.iter().chain(&found).filter_map(ResourceExt::namespace).collect();
         let mut count = 0;
         for namespace in namespaces {
             for (kind, name) in &TRACES {

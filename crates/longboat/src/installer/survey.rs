@@ -1,24 +1,19 @@
 //! Looks for objects that already exist on the cluster, and for their owners. Objects of others are only taken over if the
 //! user says so.
 
-use std::collections::BTreeSet;
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use anyhow::bail;
-use kube::{
-    Client, ResourceExt,
-    api::ListParams,
-    core::{DynamicObject, PartialObjectMeta},
-};
+use kube::{Client, ResourceExt, api::ListParams, core::DynamicObject};
 use longboat_install::{
     Installation,
     kinds::{self, Kind},
-    names::{CONTROLLER, LABEL, LABEL_VALUE},
+    names::CONTROLLER,
 };
 use longboat_watch::has_code;
 use serde_json::Value;
 
-use super::object::{self, MANAGER};
+use super::object::{self, MANAGER, PartialObject};
 
 /// The result of the survey.
 #[derive(Debug, Default)]
@@ -130,14 +125,13 @@ pub(super) async fn read_live(
 /// would be removed.
 async fn check_other_namespaces(client: &Client, namespace: &str) -> anyhow::Result<()> {
     let Some(kind) = kinds::kind("apps/v1", "Deployment") else { return Ok(()) };
-    let params = ListParams::default().labels(&format!("{LABEL}={LABEL_VALUE}"));
-    let found = match object::api(client, kind, None).list_metadata(&params).await {
+    let found = match object::api(client, kind, None).list_metadata(&object::installed()).await {
         Ok(found) => found.items,
         // The installation itself does not need this right.
         Err(error) if has_code(&error, 403) => return Ok(()),
         Err(error) => return Err(object::refused("list", kind.plural, &error)),
     };
-    let is_other = |found: &&PartialObjectMeta<DynamicObject>| {
+    let is_other = |found: &&PartialObject| {
         found.name_any() == CONTROLLER && found.namespace().as_deref() != Some(namespace)
     };
     if let Some(other) = found.iter().find(is_other).and_then(ResourceExt::namespace) {
@@ -156,8 +150,7 @@ async fn check_gateways(client: &Client, installation: &Installation) -> anyhow:
     if installation.objects().any(|object| object["kind"] == class.kind) {
         return Ok(());
     }
-    let list = |kind: &'static Kind, labels: String| async move {
-        let params = ListParams::default().labels(&labels);
+    let list = |kind: &'static Kind, params: ListParams| async move {
         match object::api(client, kind, None).list(&params).await {
             Ok(found) => Ok(found.items),
             // Without the Gateway API, there are none. Who may not list them may not remove them either.
@@ -165,13 +158,13 @@ async fn check_gateways(client: &Client, installation: &Installation) -> anyhow:
             Err(error) => Err(object::refused("list", kind.plural, &error)),
         }
     };
-    let classes = list(class, format!("{LABEL}={LABEL_VALUE}")).await?;
+    let classes = list(class, object::installed()).await?;
     let classes: Vec<String> =
         classes.iter().filter(|class| is_ours(*class)).map(ResourceExt::name_any).collect();
     if classes.is_empty() {
         return Ok(());
     }
-    let gateways = list(&GATEWAY, String::new()).await?;
+    let gateways = list(&GATEWAY, ListParams::default()).await?;
     let is_served = |gateway: &&DynamicObject| {
         classes.iter().any(|class| gateway.data["spec"]["gatewayClassName"] == class.as_str())
     };
@@ -190,7 +183,7 @@ pub(super) fn is_ours(found: &impl ResourceExt) -> bool {
     found.managed_fields().iter().any(|entry| entry.manager.as_deref() == Some(MANAGER))
 }
 
-fn writers(found: &PartialObjectMeta<DynamicObject>) -> String {
+fn writers(found: &PartialObject) -> String {
     let names: BTreeSet<&str> = found
         .managed_fields()
         .iter()
