@@ -25,6 +25,15 @@ pub(crate) fn variables(pid: u32) -> BTreeMap<String, String> {
     pairs.filter_map(|entry| entry.split_once('=').map(|(key, value)| (key.into(), value.into()))).collect()
 }
 
+/// Whether a process handles SIGTERM.
+pub(crate) fn handles_sigterm(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    // SIGTERM has number 15, and the first bit is that of signal 1.
+    caught & 1 << 14 != 0
+}
+
 /// Sends a signal by its name.
 pub(crate) fn signal(name: &str, pid: u32) {
     let status = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().unwrap();

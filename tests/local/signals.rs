@@ -5,8 +5,9 @@ use std::fs;
 use tempfile::TempDir;
 
 use crate::{
-    local_cluster::{LocalCluster, example},
+    local_cluster::{LocalCluster, example, longboat},
     processes,
+    program::Running,
     wait::until,
 };
 
@@ -36,6 +37,20 @@ fn sigterm_stops_everything() {
 #[test]
 fn ctrl_c_stops_everything() {
     ends_cleanly("INT");
+}
+
+#[test]
+fn a_signal_ends_a_process_whose_standard_input_stays_open() {
+    for arguments in [&["up", "-"][..], &["run", "smollm2-135m"]] {
+        let folder = TempDir::new().unwrap();
+        let (input, _open) = std::io::pipe().unwrap();
+        let running =
+            Running::start(longboat(arguments[0], folder.path()).args(&arguments[1..]).stdin(input));
+        until("the handler of signals", || processes::handles_sigterm(running.pid()));
+        processes::signal("TERM", running.pid());
+        let ended = running.end();
+        assert_eq!(ended.status.code(), Some(0), "{arguments:?}: {ended:#?}");
+    }
 }
 
 /// A Deployment whose container ignores SIGTERM.

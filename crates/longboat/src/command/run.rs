@@ -46,7 +46,12 @@ async fn model(mut args: RunArgs) -> anyhow::Result<()> {
     }
     let (interrupts, shutdown) = Interrupts::listen()?;
     let prompt = match args.prompt.take() {
-        None if !args.serve && !std::io::stdin().is_terminal() => Some(spawn_blocking(piped_prompt).await??),
+        None if !args.serve && !std::io::stdin().is_terminal() => {
+            // The program that sends the prompt may never end it.
+            let piped = shutdown.run_until_cancelled(spawn_blocking(piped_prompt)).await;
+            let Some(prompt) = piped else { return Ok(()) };
+            Some(prompt??)
+        }
         prompt => prompt,
     };
     // The API server checks it again, as every manifest.

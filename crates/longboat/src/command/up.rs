@@ -82,18 +82,24 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
         anyhow::bail!("no manifest given: pass a file, a folder, or `-` for standard input");
     }
     let mut edits = args.watch.then(|| Edits::new(args.manifests.clone())).transpose()?;
-    let documents = if inputs.is_empty() {
-        Vec::new()
-    } else {
-        // The state of an earlier run may have definitions of further kinds.
-        let has_state = args.local.state.is_some();
-        let read = move || input::accepted_documents(&inputs, has_state, ", so nothing was started");
-        tokio::task::spawn_blocking(read).await??
+    let prepare = async {
+        let documents = if inputs.is_empty() {
+            Vec::new()
+        } else {
+            // The state of an earlier run may have definitions of further kinds.
+            let has_state = args.local.state.is_some();
+            let read = move || input::accepted_documents(&inputs, has_state, ", so nothing was started");
+            tokio::task::spawn_blocking(read).await??
+        };
+        let engine = engine::choose(&args.local, &documents).await?;
+        anyhow::Ok((documents, engine))
     };
+    // Standard input may stay open, and the source of a model may be silent: a signal ends both.
+    let Some(prepared) = shutdown.run_until_cancelled(prepare).await else { return Ok(()) };
+    let (documents, engine) = prepared?;
     if let Some(edits) = &mut edits {
         edits.start_with(documents.clone());
     }
-    let engine = engine::choose(&args.local, &documents).await?;
     for line in engine.lines() {
         printer::note(&line);
     }
