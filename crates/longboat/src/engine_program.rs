@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use longboat_node::container::is_program;
 use tokio::process::Command;
 
 const NAME: &str = "longboat-engine";
@@ -20,7 +21,7 @@ pub(crate) fn find() -> Option<PathBuf> {
     let beside = own.as_deref().and_then(Path::parent).map(|folder| folder.join(NAME));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let in_path = std::env::split_paths(&path).map(|folder| folder.join(NAME));
-    beside.into_iter().chain(in_path).find(|program| program.is_file())
+    beside.into_iter().chain(in_path).find(|program| is_program(program))
 }
 
 /// Returns the message for a missing program.
