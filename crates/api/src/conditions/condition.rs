@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::types;
 use crate::{
-    reasons::condition::{SHARED_PICKER_FAILED, SHARED_PICKER_LIMITED},
+    reasons::condition::{METRIC_ANNOTATION_ERROR, SHARED_PICKER_FAILED, SHARED_PICKER_LIMITED},
     schema, wire,
 };
 
@@ -102,6 +102,15 @@ impl Condition {
                 }
                 _ => false,
             }
+    }
+
+    /// Whether the condition is false because `longboat up` does not scale as a cluster does: a service serves without it. A step in
+    /// progress and a mistake in an annotation are no limits of the machine.
+    pub fn is_beyond_a_laptop(&self) -> bool {
+        [types::SCALING_READY, types::PREFILL_SCALING_READY].contains(&self.type_.as_str())
+            && self.is_false()
+            && !self.reason.ends_with("Progressing")
+            && self.reason != METRIC_ANNOTATION_ERROR
     }
 
     /// Whether both conditions are equal except for their times.

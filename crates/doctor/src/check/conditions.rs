@@ -2,7 +2,6 @@
 
 use longboat_api::{
     conditions::{Condition, types},
-    reasons::condition::METRIC_ANNOTATION_ERROR,
     v1alpha2::LLMInferenceService,
 };
 use longboat_key::{Name, Namespace};
@@ -75,14 +74,6 @@ pub(super) fn not_ready(service: &LLMInferenceService, message: &str) -> Cause {
 
 fn own_words(service: &LLMInferenceService, condition: &Condition) -> Cause {
     not_ready(service, &condition.message)
-}
-
-/// Whether a service serves without this condition: what scales on a cluster may not scale under `longboat up`.
-pub(super) fn is_beyond_a_laptop(facts: &Facts, condition: &Condition) -> bool {
-    facts.local
-        && [types::SCALING_READY, types::PREFILL_SCALING_READY].contains(&condition.type_.as_str())
-        && !condition.reason.ends_with("Progressing")
-        && condition.reason != METRIC_ANNOTATION_ERROR
 }
 
 fn gateway_api_missing(facts: &Facts) -> Option<Cause> {

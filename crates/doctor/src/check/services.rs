@@ -71,7 +71,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
                 break;
             }
             let Some(cause) = (row.follow)(facts, service, condition) else { continue };
-            if conditions::is_beyond_a_laptop(facts, condition) {
+            if facts.local && condition.is_beyond_a_laptop() {
                 warnings.push(cause.through(step(condition)).warning_about(&object));
                 continue;
             }

@@ -2,7 +2,6 @@
 
 use longboat_api::{
     conditions::{Condition, ConditionStatus, types},
-    reasons::condition::METRIC_ANNOTATION_ERROR,
     v1alpha2::LLMInferenceService,
 };
 
@@ -19,22 +18,11 @@ const ORDER: [&str; 7] = [
     types::INFERENCE_POOL_READY,
 ];
 
-/// Conditions that need metrics or an operator. A laptop has neither, and a service serves without them.
-const BEYOND_A_LAPTOP: [&str; 2] = [types::SCALING_READY, types::PREFILL_SCALING_READY];
-
-/// The conditions that are False whenever one of `BEYOND_A_LAPTOP` is.
+/// The conditions that are False whenever one is that a laptop cannot meet.
 const ROLL_UPS: [&str; 2] = [types::READY, types::WORKLOADS_READY];
 
 /// Conditions that summarize other conditions.
 const SUMS: [&str; 3] = [types::READY, types::WORKLOADS_READY, types::ROUTER_READY];
-
-/// Whether a condition is false because of something that a laptop lacks, and not because of a step in progress.
-pub(super) fn is_beyond_a_laptop(condition: &Condition) -> bool {
-    BEYOND_A_LAPTOP.contains(&condition.type_.as_str())
-        && condition.status == ConditionStatus::False
-        && !condition.reason.ends_with("Progressing")
-        && condition.reason != METRIC_ANNOTATION_ERROR
-}
 
 /// Returns the conditions that report a problem, in the order of their dependencies, each reason once.
 pub(super) fn causes(service: &LLMInferenceService, environment: Environment) -> Vec<&Condition> {
@@ -70,10 +58,7 @@ pub(super) fn causes(service: &LLMInferenceService, environment: Environment) ->
 pub(crate) fn is_ready(service: &LLMInferenceService) -> bool {
     service.status.as_ref().is_some_and(|status| {
         Some(status.observed_generation) == service.metadata.generation
-            && status
-                .conditions
-                .iter()
-                .any(|condition| condition.type_ == types::READY && condition.status == ConditionStatus::True)
+            && status.conditions.iter().any(|found| found.type_ == types::READY && found.is_true())
     })
 }
 
@@ -84,15 +69,11 @@ pub(crate) fn serves(service: &LLMInferenceService) -> bool {
     }
     service.status.as_ref().is_some_and(|status| {
         // Other pods of the service may serve while one pod downloads the model.
-        let counts = |condition: &&Condition| {
-            condition.status != ConditionStatus::True && condition.type_ != types::MODEL_FETCHED
-        };
+        let counts = |found: &&Condition| !found.is_true() && found.type_ != types::MODEL_FETCHED;
         let missing = || status.conditions.iter().filter(counts);
         Some(status.observed_generation) == service.metadata.generation
-            && missing().any(is_beyond_a_laptop)
-            && missing().all(|condition| {
-                is_beyond_a_laptop(condition) || ROLL_UPS.contains(&condition.type_.as_str())
-            })
+            && missing().any(Condition::is_beyond_a_laptop)
+            && missing().all(|found| found.is_beyond_a_laptop() || ROLL_UPS.contains(&found.type_.as_str()))
     })
 }
 

@@ -13,7 +13,7 @@ use longboat_plan::pods::{first, refusal};
 
 use super::{
     Environment, Line, Mark, Time, TreeObjects,
-    conditions::{causes, is_beyond_a_laptop, is_ready, mark, said, serves, step, worst},
+    conditions::{causes, is_ready, mark, said, serves, step, worst},
     group, pods,
     workloads::{self, Owner, Workload},
 };
@@ -33,7 +33,7 @@ pub(crate) fn all(seen: &TreeObjects, names: &[Key], environment: Environment) -
         let mut causes = causes(service, environment).into_iter();
         lines.push(head(service, &subject, environment, &mut causes, &workloads));
         for condition in causes {
-            let beyond = environment == Environment::Laptop && is_beyond_a_laptop(condition);
+            let beyond = environment == Environment::Laptop && condition.is_beyond_a_laptop();
             let text = if beyond { format!("cannot run here: {}", said(condition)) } else { said(condition) };
             lines.push(Line::new(format!("{subject} {}", condition.type_), text, mark(condition), 1));
         }
@@ -58,6 +58,7 @@ pub(crate) fn heads(seen: &TreeObjects, names: &[Key], environment: Environment)
         let service = by_name.get(key)?;
         let mut causes = causes(service, environment).into_iter();
         let subject = key.to_string();
+        // What works needs no cause, and looking for one reads all pods, for each of perhaps a thousand services.
         let works = is_ready(service) || environment == Environment::Laptop && serves(service);
         let workloads = if works { Vec::new() } else { workloads::of(seen, service) };
         Some(head(service, &subject, environment, &mut causes, &workloads))
