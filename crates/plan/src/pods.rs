@@ -70,11 +70,11 @@ pub fn is_ready(pod: &Pod) -> bool {
 }
 
 /// Returns the pods of a namespace with these labels.
-pub fn selected<'a>(
-    pods: impl IntoIterator<Item = &'a Pod>,
-    namespace: Namespace<&'a str>,
-    labels: &'a BTreeMap<String, String>,
-) -> impl Iterator<Item = &'a Pod> {
+pub fn selected<'p>(
+    pods: impl IntoIterator<Item = &'p Pod>,
+    namespace: Namespace<&str>,
+    labels: &BTreeMap<String, String>,
+) -> impl Iterator<Item = &'p Pod> {
     pods.into_iter().filter(move |pod| {
         let own = pod.metadata.labels.as_ref();
         Namespace::of(&pod.metadata) == namespace

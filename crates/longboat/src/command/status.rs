@@ -1,7 +1,5 @@
 //! `longboat status`: shows the tree of running services.
 
-use std::time::Duration;
-
 use anyhow::bail;
 use longboat_key::{Key, Name, Namespace};
 use tokio::{
@@ -14,17 +12,12 @@ use crate::{
     cli::{OutputFormat, StatusArgs},
     printer::{self, Stream},
     tree::{
-        self, Environment, Follow, Line, Mark, Scope, Screen, TreeObjects,
+        self, Environment, Follow, IDLE_REDRAW_INTERVAL, Line, Mark, REDRAW_INTERVAL, Scope, Screen,
+        TreeObjects,
         conditions::{is_ready, serves},
         data, lines,
     },
 };
-
-/// The interval of redraws while something is waiting: times are shown in seconds.
-const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
-
-/// The interval of redraws without changes, when there is nothing to draw.
-const IDLE_REDRAW_INTERVAL: Duration = Duration::from_hours(1);
 
 /// Shows the tree. Returns whether all requested services are ready.
 pub(crate) async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
@@ -88,7 +81,7 @@ async fn follow(
         screen.show(&all);
         let waits = screen.is_live && all.iter().any(|line| line.mark != Mark::Good);
         tokio::select! {
-            _ = follow.changed_by(Instant::now() + if waits { REDRAW_INTERVAL } else { IDLE_REDRAW_INTERVAL }) => {}
+            () = follow.changed_by(Instant::now() + if waits { REDRAW_INTERVAL } else { IDLE_REDRAW_INTERVAL }) => {}
             _ = resized.recv() => {}
         }
         seen = follow.seen();

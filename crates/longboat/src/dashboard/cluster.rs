@@ -1,6 +1,6 @@
 //! Gives the dashboard the results of other commands.
 
-use std::{future::Future, time::Duration};
+use std::future::Future;
 
 use anyhow::anyhow;
 use async_trait::async_trait;
@@ -19,16 +19,13 @@ use tokio::{runtime::Handle, time::Instant};
 use super::head;
 use crate::{
     command::{input, simulate},
-    tree::{Environment, Follow, Line, Scope, Time, TreeObjects, age, data, lines},
+    tree::{Environment, Follow, IDLE_REDRAW_INTERVAL, Line, Scope, Time, TreeObjects, age, data, lines},
     up::{
         cause,
         question::{Api, Gateway, Question},
         service,
     },
 };
-
-/// The interval of redraws without changes, when there is nothing to draw.
-const IDLE_REDRAW_INTERVAL: Duration = Duration::from_hours(1);
 
 /// The cluster or local cluster of the dashboard.
 pub(crate) struct ClusterBackend {

@@ -18,6 +18,10 @@ use tokio::{sync::mpsc, time::Instant};
 
 use super::{Scope, TreeObjects};
 
+/// The interval of redraws while something is waiting: times are shown in seconds.
+pub(crate) const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
+/// The interval of redraws without changes, when there is nothing to draw.
+pub(crate) const IDLE_REDRAW_INTERVAL: Duration = Duration::from_hours(1);
 /// How long to wait after a change before redrawing: a person cannot read faster, and further changes are drawn together.
 const FRAME: Duration = Duration::from_millis(30);
 
@@ -72,19 +76,17 @@ impl Follow {
 
     /// Returns why a watch fails, if one does. The objects may then be outdated.
     pub(crate) fn failure(&self) -> Option<String> {
-        let states = [&self.services.state, &self.deployments.state, &self.sets.state, &self.pods.state];
-        states.into_iter().find_map(|state| state.lock().failure.clone())
+        self.states().into_iter().find_map(|state| state.lock().failure.clone())
     }
 
     /// Returns the objects once all first lists are complete or have failed.
     pub(crate) async fn synced(&mut self) -> TreeObjects {
         loop {
-            let states = [&self.services.state, &self.deployments.state, &self.sets.state, &self.pods.state];
-            let is_known = |state: &Arc<Mutex<State>>| {
+            let is_known = |state: &Mutex<State>| {
                 let state = state.lock();
                 state.known || state.failure.is_some()
             };
-            if states.into_iter().all(is_known) {
+            if self.states().into_iter().all(is_known) {
                 return self.seen();
             }
             tokio::select! {
@@ -94,18 +96,22 @@ impl Follow {
         }
     }
 
-    /// Waits for a change. Returns `false` if the deadline comes first.
-    pub(crate) async fn changed_by(&mut self, deadline: Instant) -> bool {
+    /// Waits for a change, or until the deadline.
+    pub(crate) async fn changed_by(&mut self, deadline: Instant) {
         let change = async {
-            let changed = self.wake.recv().await.is_some();
+            self.wake.recv().await;
             tokio::time::sleep(FRAME).await;
-            changed
         };
+        // The watches make progress only while they are polled here.
         tokio::select! {
-            changed = change => changed,
-            () = (&mut self.watches).for_each(|()| future::ready(())) => false,
-            () = tokio::time::sleep_until(deadline) => false,
+            () = change => {}
+            () = (&mut self.watches).for_each(|()| future::ready(())) => {}
+            () = tokio::time::sleep_until(deadline) => {}
         }
+    }
+
+    fn states(&self) -> [&Mutex<State>; 4] {
+        [&self.services.state, &self.deployments.state, &self.sets.state, &self.pods.state]
     }
 }
 

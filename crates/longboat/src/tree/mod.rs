@@ -15,7 +15,7 @@ use std::{sync::Arc, time::Duration};
 
 pub(crate) use age::age;
 
-pub(crate) use follow::Follow;
+pub(crate) use follow::{Follow, IDLE_REDRAW_INTERVAL, REDRAW_INTERVAL};
 use k8s_openapi::{
     NamespaceResourceScope,
     api::{apps::v1::Deployment, core::v1::Pod},

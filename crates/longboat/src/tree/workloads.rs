@@ -8,7 +8,8 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 use longboat_api::{foreign::leaderworkerset::LeaderWorkerSet, labels, v1alpha2::LLMInferenceService};
-use longboat_plan::pods::{SET_NAME, is_ready};
+use longboat_key::Namespace;
+use longboat_plan::pods::{SET_NAME, is_ready, selected};
 
 use super::TreeObjects;
 
@@ -31,6 +32,7 @@ impl Workload<'_> {
     pub(super) fn completed_at(&self) -> Option<Timestamp> {
         let Owner::Deployment(deployment) = self.object else { return None };
         let mut conditions = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        // The Deployment controller gives this reason to `Progressing` at the end of a rollout, and then lets it be.
         let complete = conditions.find(|found| found.reason.as_deref() == Some("NewReplicaSetAvailable"))?;
         complete.last_update_time.as_ref().map(|time| time.0)
     }
@@ -79,15 +81,11 @@ pub(super) fn of<'a>(seen: &'a TreeObjects, service: &LLMInferenceService) -> Ve
 fn pods<'a>(
     seen: &'a TreeObjects,
     owner: &ObjectMeta,
-    selector: Option<&BTreeMap<String, String>>,
+    labels: Option<&BTreeMap<String, String>>,
 ) -> Vec<&'a Pod> {
-    let mut pods: Vec<&Pod> = seen
-        .pods
-        .iter()
-        .map(AsRef::as_ref)
-        .filter(|pod| pod.metadata.namespace == owner.namespace)
-        .filter(|pod| selects(selector, pod.metadata.labels.as_ref()))
-        .collect();
+    let Some(labels) = labels else { return Vec::new() };
+    let pods = seen.pods.iter().map(AsRef::as_ref);
+    let mut pods: Vec<&Pod> = selected(pods, Namespace::of(owner), labels).collect();
     pods.sort_by_key(|pod| &pod.metadata.name);
     pods
 }
@@ -96,10 +94,4 @@ fn owned(object: &ObjectMeta, service: &LLMInferenceService) -> bool {
     let uid = service.metadata.uid.as_ref();
     object.owner_references.iter().flatten().any(|owner| Some(&owner.uid) == uid)
         && object.labels.as_ref().is_some_and(|all| all.contains_key(labels::PART_OF))
-}
-
-fn selects(selector: Option<&BTreeMap<String, String>>, labels: Option<&BTreeMap<String, String>>) -> bool {
-    selector.is_some_and(|selector| {
-        selector.iter().all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
-    })
 }

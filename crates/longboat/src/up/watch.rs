@@ -5,11 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use anyhow::anyhow;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
-use longboat_api::{
-    annotations,
-    conditions::{ConditionStatus, types::GATEWAYS_READY},
-    v1alpha2::LLMInferenceService,
-};
+use longboat_api::{annotations, conditions::types::GATEWAYS_READY, v1alpha2::LLMInferenceService};
 use longboat_doctor::{Finding, to_text};
 use longboat_key::Key;
 use parking_lot::Mutex;
@@ -22,17 +18,13 @@ use super::{Service, cause, deadline::Deadline, question::Gateway, service};
 use crate::{
     printer::{self, Stream},
     tree::{
-        Environment, Follow, Line, Mark, Scope, Screen, TreeObjects,
+        Environment, Follow, IDLE_REDRAW_INTERVAL, Line, Mark, REDRAW_INTERVAL, Scope, Screen, TreeObjects,
         conditions::{is_ready, serves},
         group::{self, Group},
         lines, workloads,
     },
 };
 
-/// The interval of redraws while something is waiting: times are shown in seconds.
-const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
-/// The interval of redraws while all services are ready.
-const IDLE_REDRAW_INTERVAL: Duration = Duration::from_hours(1);
 /// How long a lasting cause must persist before it counts, because some causes only appear for a moment.
 const LASTING_CAUSE_DELAY: Duration = Duration::from_secs(2);
 
@@ -166,7 +158,7 @@ impl Watch {
 
     async fn changed_by(&mut self, deadline: Instant) {
         tokio::select! {
-            _ = self.follow.changed_by(deadline) => {}
+            () = self.follow.changed_by(deadline) => {}
             _ = self.resized.recv() => {}
         }
     }
@@ -190,7 +182,7 @@ fn is_stopped(seen: &TreeObjects, key: &Key) -> bool {
 
 fn is_false(service: &LLMInferenceService, condition: &str) -> bool {
     let conditions = service.status.iter().flat_map(|status| &status.conditions);
-    conditions.into_iter().any(|found| found.type_ == condition && found.status == ConditionStatus::False)
+    conditions.into_iter().any(|found| found.type_ == condition && found.is_false())
 }
 
 /// Returns the error that waiting for the services with findings is of no use. Others may only have needed more time.
