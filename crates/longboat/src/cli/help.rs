@@ -14,6 +14,9 @@ const INDENT: usize = 16;
 /// The help page without a verb.
 const PAGE: &str = "{about}\n\n{usage-heading} {usage}\n\n{before-help}Options:\n{options}{after-help}";
 
+/// The start of the description of each role.
+const ROLE: &str = "Role: ";
+
 /// Verbs by their purpose. The remaining commands are roles.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Run and observe services", &["run", "up", "status", "dashboard", "why", "doctor"]),
@@ -137,14 +140,16 @@ longboat install -f values.yaml --dry-run            print the objects, without 
 ];
 
 /// Groups the verbs of the whole command line, and adds the examples.
-pub(super) fn with_groups_and_examples(command: Command, called: ProgramName, roles: &[&str]) -> Command {
+pub(super) fn with_groups_and_examples(command: Command, called: ProgramName) -> Command {
     let name = called.typed();
     let mut list = String::new();
     for (heading, verbs) in GROUPS {
         group(&mut list, heading, verbs, &command);
     }
     if called == ProgramName::Longboat {
-        group(&mut list, "Roles (programs of a cluster)", roles, &command);
+        let roles: Vec<&str> =
+            command.get_subcommands().filter(|verb| is_role(verb)).map(Command::get_name).collect();
+        group(&mut list, "Roles (programs of a cluster)", &roles, &command);
     }
     let examples = |page: &str| {
         let (_, text) = EXAMPLES.iter().find(|(of, _)| *of == page)?;
@@ -160,6 +165,11 @@ pub(super) fn with_groups_and_examples(command: Command, called: ProgramName, ro
         })
 }
 
+/// Whether a verb is a program that pods and nodes start. These are hidden from users of `kubectl longboat`.
+pub(super) fn is_role(verb: &Command) -> bool {
+    verb.get_about().is_some_and(|about| about.to_string().starts_with(ROLE))
+}
+
 /// Writes a heading, and a line for each verb.
 fn group(list: &mut String, heading: &str, verbs: &[&str], command: &Command) {
     let _ = writeln!(list, "{heading}:");
@@ -172,7 +182,7 @@ fn group(list: &mut String, heading: &str, verbs: &[&str], command: &Command) {
             }
             _ => continue,
         };
-        let about = about.trim_start_matches("Role: ");
+        let about = about.trim_start_matches(ROLE);
         let mut column = INDENT;
         let _ = write!(list, "  {name:<width$}", width = INDENT - 2);
         for word in about.split(' ') {

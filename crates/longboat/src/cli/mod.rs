@@ -158,21 +158,6 @@ pub(crate) struct EngineArgs {
     pub(crate) arguments: Vec<String>,
 }
 
-/// Programs that pods and nodes start. They are hidden from users of `kubectl longboat`.
-const ROLES: [&str; 11] = [
-    "controller",
-    "epp",
-    "shared-picker",
-    "gateway",
-    "sidecar",
-    "fetch",
-    "apiserver",
-    "sim",
-    "engine",
-    "vllm",
-    "reaper",
-];
-
 /// Returns the command line of an executable with this name.
 pub(crate) fn command(called: ProgramName) -> clap::Command {
     let command = Cli::command().mut_subcommands(|verb| match verb.get_name() {
@@ -180,11 +165,11 @@ pub(crate) fn command(called: ProgramName) -> clap::Command {
         "validate" | "render" | "diff" => must_name_manifests(verb),
         _ => verb,
     });
-    let command = help::with_groups_and_examples(numbers::with_negative(command), called, &ROLES);
+    let command = help::with_groups_and_examples(numbers::with_negative(command), called);
     match called {
         ProgramName::Longboat => command,
         ProgramName::Plugin => command.bin_name("kubectl longboat").mut_subcommands(|verb| {
-            let hidden = verb.is_hide_set() || ROLES.contains(&verb.get_name());
+            let hidden = verb.is_hide_set() || help::is_role(&verb);
             verb.hide(hidden)
         }),
     }

@@ -45,14 +45,6 @@ fn the_definition_is_consistent() {
 }
 
 #[test]
-fn roles_are_what_says_so() {
-    for verb in command(ProgramName::Longboat).get_subcommands() {
-        let says_so = verb.get_about().is_some_and(|about| about.to_string().starts_with("Role: "));
-        assert_eq!(ROLES.contains(&verb.get_name()), says_so, "{}", verb.get_name());
-    }
-}
-
-#[test]
 fn a_plugin_is_helped_with_under_its_name_and_about_what_people_do() {
     let help = |arguments: &[&str]| {
         parse(arguments.iter().map(Into::into).collect()).unwrap_err().render().to_string()
