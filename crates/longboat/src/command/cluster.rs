@@ -58,7 +58,8 @@ pub(crate) async fn namespace_exists(client: &Client, namespace: Option<&Namespa
     }
 }
 
-async fn config(cluster: &ClusterArgs) -> anyhow::Result<Config> {
+/// Returns how to reach the cluster that the flags or the environment name.
+pub(super) async fn config(cluster: &ClusterArgs) -> anyhow::Result<Config> {
     let options = KubeConfigOptions { context: cluster.context.clone(), ..KubeConfigOptions::default() };
     match &cluster.kubeconfig {
         Some(path) => {

@@ -27,7 +27,6 @@ mod why;
 
 use std::{future::Future, path::Path, process::ExitCode};
 
-use anyhow::Context;
 use longboat_telemetry::{
     logging::{self, Format, LogOptions},
     traces::{Otlp, Traces},
@@ -37,7 +36,11 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::exit_code::usage;
 use self::exit_code::{report, report_comparison, report_success};
-use crate::{cli::Command, heap, printer, role, runtime::runtime};
+use crate::{
+    cli::{ClusterArgs, Command},
+    heap, printer, role,
+    runtime::runtime,
+};
 
 /// Runs a verb or role.
 pub(crate) fn run(command: Command) -> ExitCode {
@@ -202,18 +205,6 @@ async fn gateway(args: longboat_gateway::Args, shutdown: CancellationToken) -> a
 
 /// Returns how a role reaches the API server.
 async fn cluster_config(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Config> {
-    let config = match kubeconfig {
-        Some(path) => {
-            let read = || async {
-                let kubeconfig = kube::config::Kubeconfig::read_from(path)?;
-                kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default())
-                    .await
-            };
-            read().await.with_context(|| format!("cannot use kubeconfig `{}`", path.display()))
-        }
-        None => kube::Config::infer()
-            .await
-            .context("no cluster is configured: set --kubeconfig or KUBECONFIG, or run in a cluster"),
-    }?;
-    Ok(longboat_watch::with_read_timeout(config))
+    let named = ClusterArgs { kubeconfig: kubeconfig.map(Path::to_owned), context: None };
+    Ok(longboat_watch::with_read_timeout(cluster::config(&named).await?))
 }
