@@ -76,11 +76,7 @@ fn in_each(namespaces: &[String], objects: &[Value]) -> impl Iterator<Item = Val
 
 /// The kustomization of `deploy/rbac`.
 pub(crate) fn kustomization() -> Value {
-    json!({
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": FILES.map(|(name, _)| name),
-    })
+    json!({"resources": FILES.map(|(name, _)| name)})
 }
 
 #[cfg(test)]

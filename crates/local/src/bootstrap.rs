@@ -61,8 +61,7 @@ pub(crate) async fn install(client: &Client, gateway: SocketAddr) -> Result<(), 
         }
         document.object
     });
-    let presets = presets::builtin(&PresetNames::default(), Namespace(DEFAULT_SYSTEM_NAMESPACE))?;
-    let presets = presets.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
+    let presets = presets::documents(&PresetNames::default(), Namespace(DEFAULT_SYSTEM_NAMESPACE))?;
     let runtimes = presets::runtimes()?;
     let runtimes = runtimes.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
     let controller = manifest::parse("controller", CONTROLLER)?.into_iter().map(|mut document| {

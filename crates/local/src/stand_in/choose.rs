@@ -66,7 +66,7 @@ struct SubstituteBuilder<'a> {
 
 impl SubstituteBuilder<'_> {
     fn namespace(&mut self, name: &str) {
-        if name.is_empty() || self.held.has("Namespace", "", name) {
+        if self.held.has("Namespace", "", name) {
             return;
         }
         self.held.add("Namespace", "", name);

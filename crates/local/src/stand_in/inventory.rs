@@ -99,19 +99,10 @@ impl ObjectInventory {
     }
 }
 
-/// Returns the namespace of an object, which is empty for cluster-scoped kinds.
+/// Returns the namespace of an object. That of a cluster-scoped kind means nothing: nobody asks for it.
 pub(super) fn namespace_of(document: &Document) -> &str {
-    const IN_NONE: [&str; 6] = [
-        "Namespace",
-        "GatewayClass",
-        "CustomResourceDefinition",
-        "ClusterRole",
-        "ClusterRoleBinding",
-        "PersistentVolume",
-    ];
-    match (document.text("/metadata/namespace"), document.text("/kind")) {
-        ("", kind) if IN_NONE.contains(&kind) => "",
-        ("", _) => DEFAULT_NAMESPACE,
-        (namespace, _) => namespace,
+    match document.text("/metadata/namespace") {
+        "" => DEFAULT_NAMESPACE,
+        namespace => namespace,
     }
 }
