@@ -8,8 +8,9 @@ use k8s_openapi::{
         core::v1::{Container, Pod},
         networking::v1::{NetworkPolicy, NetworkPolicyIngressRule},
     },
-    apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
+    apimachinery::pkg::util::intstr::IntOrString,
 };
+use kube::core::{Selector, SelectorExt as _};
 use longboat_api::{
     conditions::{Condition, types},
     labels::{NAME, ROLE, role},
@@ -17,7 +18,6 @@ use longboat_api::{
     v1alpha2::LLMInferenceService,
 };
 use longboat_key::{Key, Name, Namespace};
-
 use longboat_plan::kv_connector::{connectors, words};
 
 use crate::{facts::Facts, finding::Cause};
@@ -227,29 +227,16 @@ fn restricts_ingress(policy: &NetworkPolicy, namespace: Namespace<&str>, pod: &P
         .policy_types
         .as_ref()
         .is_none_or(|types| types.is_empty() || types.iter().any(|type_| type_ == "Ingress"));
-    let selector = spec.pod_selector.clone().unwrap_or_default();
-    is_ingress && Namespace::of(&policy.metadata) == namespace && selects(&selector, pod)
-}
-
-fn selects(selector: &LabelSelector, pod: &Pod) -> bool {
-    let own = |key: &str| pod.metadata.labels.as_ref().and_then(|labels| labels.get(key));
-    let labels = selector.match_labels.iter().flatten().all(|(key, value)| own(key) == Some(value));
-    labels
-        && selector.match_expressions.iter().flatten().all(|expression| {
-            let value = own(&expression.key);
-            let listed =
-                value.is_some_and(|value| expression.values.iter().flatten().any(|one| one == value));
-            match expression.operator.as_str() {
-                "In" => listed,
-                "NotIn" => !listed,
-                "Exists" => value.is_some(),
-                "DoesNotExist" => value.is_none(),
-                _ => false,
-            }
-        })
+    let selector = Selector::try_from(spec.pod_selector.clone().unwrap_or_default());
+    let labels = pod.metadata.labels.clone().unwrap_or_default();
+    is_ingress
+        && Namespace::of(&policy.metadata) == namespace
+        // The API server refuses operators that do not exist.
+        && selector.is_ok_and(|selector| selector.matches(&labels))
 }
 
 fn lets_through(rule: &NetworkPolicyIngressRule, port: i32) -> bool {
+    // `from` is not judged: a policy must not be blamed for peers that it may well mean.
     let Some(ports) = rule.ports.as_ref().filter(|ports| !ports.is_empty()) else { return true };
     ports.iter().any(|allowed| {
         let is_tcp = allowed.protocol.as_deref().is_none_or(|protocol| protocol == "TCP");
