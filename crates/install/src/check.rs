@@ -43,6 +43,7 @@ pub(crate) fn check(values: &Values) -> Result<(), ValuesError> {
             return wrong(&format!("imagePullSecrets[{index}]"), name, "the name of a Secret");
         }
     }
+    // A name may not end with a dash or a dot, but what comes before the rest of the name may.
     let prefix = values.preset_prefix.trim_end_matches(['-', '.']);
     if !values.preset_prefix.is_empty() && !is_subdomain(prefix) {
         return wrong(

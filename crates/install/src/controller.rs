@@ -25,6 +25,7 @@ pub(crate) fn deployment(namespace: &str, values: &Values) -> Value {
         "spec": {
             "replicas": values.replicas,
             "selector": {"matchLabels": selector()},
+            // Without a controller, the API servers refuse services, because nobody answers the webhooks.
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
             "template": {
                 "metadata": {

@@ -31,12 +31,14 @@ impl Values {
             }
             let syntax = |message| ValuesError::Syntax { origin: format!("`--set {given}`"), message };
             let value: Value = match value {
+                // YAML reads nothing as null, which would remove the value.
                 "" => Value::String(String::new()),
                 text => serde_saphyr::from_str(text).map_err(|error| syntax(error.to_string()))?,
             };
             let layer = path.rsplit('.').fold(value, |inner, key| json!({key: inner}));
             merge(&mut all, layer);
         }
+        // It would be refused below, too, as an unknown field, but without a word about the flag.
         if all.get("namespace").is_some() {
             return Err(ValuesError::Type {
                 path: "namespace".to_owned(),

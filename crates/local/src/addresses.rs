@@ -23,6 +23,7 @@ pub(crate) struct Block {
 impl Block {
     /// Claims the first free block. Returns `None` if all are taken.
     pub(crate) fn claim() -> Option<Self> {
+        // All of 127.0.0.0/8 is loopback. Second octets from 64 to 95 are for pods and Gateways, from 96 to 127 for Services.
         (0..MAX_CLUSTERS).find_map(|index| {
             let claim = TcpListener::bind((Ipv4Addr::new(127, 64 + index, 255, 254), CLAIM_PORT)).ok()?;
             Some(Self { index, _claim: claim })

@@ -134,6 +134,7 @@ fn unknown_sentence(fields: &[UnknownField]) -> String {
 
 /// Writes all documents: first objects to which others refer, services last.
 pub(crate) async fn all(client: &Client, documents: &[Document]) -> Result<Vec<AppliedDocument>, ApplyError> {
+    // The sort is stable: objects of one rank keep the order of the manifests, as with kubectl.
     let mut ordered: Vec<_> = documents.iter().collect();
     ordered.sort_by_key(|document| rank(document.object["kind"].as_str().unwrap_or_default()));
     // All field names are checked before anything is written.

@@ -73,6 +73,7 @@ pub(crate) async fn run(args: Args, client: Client, shutdown: CancellationToken)
                 }
                 return;
             }
+            // The status must say it now: no event of the Deployment follows.
             () = ended(&mut process) => {
                 (process, has_failed) = (None, true);
                 match api.get(CONTROLLER).await {
@@ -143,6 +144,7 @@ fn status(deployment: &Deployment, is_running: bool) -> DeploymentStatus {
         let same = before.clone().find(|known| known.type_ == type_ && known.status == status);
         let now = Timestamp::now();
         let since = same.and_then(|known| known.last_transition_time.clone());
+        // Times in statuses have whole seconds.
         let since = since.unwrap_or_else(|| Time(Timestamp::from_second(now.as_second()).unwrap_or(now)));
         DeploymentCondition {
             type_: type_.to_owned(),

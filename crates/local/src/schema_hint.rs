@@ -30,6 +30,7 @@ fn visit_field(schema: &Value, name: &str, value: &Value, path: &str, found: &mu
         Some(schema) => visit(schema, value, path, found),
         None => match schema.get("additionalProperties") {
             Some(schema @ Value::Object(_)) => visit(schema, value, path, found),
+            // A schema without properties says nothing about names: `type: object` alone allows all.
             None if !preserves && properties.is_some() => {
                 found.push(UnknownField {
                     path: path.to_owned(),

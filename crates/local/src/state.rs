@@ -62,11 +62,13 @@ impl StateDir {
             let made = tempfile::Builder::new().prefix("longboat-").tempdir();
             Some(made.map_err(|source| StateError::Io { path: std::env::temp_dir(), source })?)
         };
+        // One of the two is there.
         let path =
             path.or(temporary.as_ref().map(tempfile::TempDir::path)).unwrap_or(Path::new(".")).to_owned();
         create_private(&path)?;
         let path = path.canonicalize().map_err(|source| StateError::Io { path: path.clone(), source })?;
         let file = path.join("lock");
+        // The lock is that of the open file: the file itself stays, so that no two processes lock different files of one name.
         let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&file);
         let lock = lock.map_err(|source| StateError::Io { path: file, source })?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)

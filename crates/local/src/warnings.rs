@@ -47,6 +47,7 @@ impl Warnings {
 
 /// Returns the text of a header such as `299 - "it is \"so\""`.
 fn text(header: &str) -> Option<String> {
+    // RFC 7234, section 5.5: code, agent, and the text in quotes. Kubernetes sends neither an agent nor a date.
     let mut parts = header.splitn(3, ' ');
     let (code, _agent, quoted) = (parts.next()?, parts.next()?, parts.next()?);
     let mut characters = quoted.strip_prefix('"').filter(|_| code == FOR_PEOPLE)?.chars();

@@ -40,6 +40,7 @@ pub(crate) fn cause(facts: &Facts, namespace: Namespace<&str>, name: Name<&str>)
         "change what the message names in the Gateway, or start its controller; `kubectl describe gateway -n {namespace} {name}` shows \
          what the controller says then"
     );
+    // `Unknown` and `Pending` are the defaults of the Gateway's CRD: no controller has looked at it yet.
     let is_decided = |found: &&Condition| found.status != "Unknown" && found.reason != "Pending";
     let accepted = condition(conditions, "Accepted").filter(|found| found.status != "True");
     Some(if let Some(found) = programmed.or(accepted).filter(is_decided) {

@@ -122,6 +122,7 @@ fn cause(facts: &Facts, pod: &Pod) -> Cause {
 
 /// The events of a pod with one of these reasons, the newest first.
 fn events<'a>(facts: &'a Facts, pod: &'a Pod, reasons: &'a [&str]) -> impl Iterator<Item = &'a Event> {
+    // They are sorted by time.
     facts.events.iter().rev().filter(move |event| {
         let about = &event.involved_object;
         about.kind.as_deref() == Some("Pod")
@@ -253,6 +254,7 @@ fn registry<'a>(pod: &'a Pod, container: &str) -> &'a str {
     let mut containers =
         spec.flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
     let image = containers.find(|found| found.name == container).and_then(|found| found.image.as_deref());
+    // The first part of `a/b` is a registry only if it has a dot or a port; else docker.io is meant.
     let host = image.and_then(|image| image.split_once('/')).map(|(host, _)| host);
     host.filter(|host| host.contains(['.', ':']) && is_word(host)).unwrap_or("docker.io")
 }

@@ -120,6 +120,7 @@ fn names_pool(route: &HTTPRoute) -> bool {
 /// Returns a cause if a status describes an earlier generation of the route.
 fn stale(route: &HTTPRoute, status: &RouteParentStatus) -> Option<Cause> {
     let generation = route.metadata.generation?;
+    // A controller that does not set the generation may send 0.
     let old =
         |found: &&Condition| found.observed_generation.is_some_and(|seen| seen != 0 && seen < generation);
     let seen = status.conditions.iter().find(old)?.observed_generation?;

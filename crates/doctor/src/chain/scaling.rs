@@ -56,6 +56,7 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
     let hpa = names::autoscaler(own, prefill);
     if let Some(found) = facts.snapshot.horizontal_pod_autoscalers.get(namespace, Name(&hpa)) {
         let conditions = found.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        // `ScalingLimited` is the condition that is False if all is well.
         let failed = conditions
             .filter(|found| found.status == "False" && found.type_ != "ScalingLimited")
             .find_map(|found| found.message.clone());

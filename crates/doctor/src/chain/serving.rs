@@ -107,6 +107,7 @@ fn answers(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     let (namespace, own) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
     let answers = facts.answers.get(&format!("{namespace}/{own}"))?;
     let url = service.status.as_ref()?.url.as_deref().unwrap_or_default();
+    // A refusal such as 401 or 429 shows that the path works. A 404 shows that no rule leads to the model server.
     let fine = |answer: &Result<u16, String>| {
         answer.as_ref().is_ok_and(|code| (200..500).contains(code) && *code != 404)
     };

@@ -21,6 +21,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         return;
     }
     let held = spec.holder_identity.as_deref().filter(|holder| !holder.is_empty());
+    // client-go's default is 15 seconds.
     let lasts = Duration::from_secs(spec.lease_duration_seconds.unwrap_or(15).unsigned_abs().into());
     let silent = renewed.is_none_or(|renewed| {
         let age = facts.snapshot.now.duration_since(renewed);

@@ -38,6 +38,7 @@ pub(super) async fn conversion(client: &Client, system: &str, facts: &mut Facts)
 /// Returns why a request failed. A user who lacks the right to send it learns nothing from its failure.
 fn failure<T>(answer: Result<T, kube::Error>, what: &str, hidden: &mut Vec<String>) -> Option<String> {
     match answer.err()? {
+        // What a webhook denies is a 403, too.
         kube::Error::Api(status) if status.code == 403 && !status.message.contains("admission webhook") => {
             hidden.push(format!("{what}: {}", status.message));
             None

@@ -143,6 +143,7 @@ impl Finder<'_> {
     fn route(&self, path: &str, found: &mut Vec<Reference>) {
         let parents = format!("{path}.parentRefs");
         for (at, value) in self.list(&parents).iter().enumerate() {
+            // The parent of a route of a mesh (GAMMA) is a Service.
             let is_gateway = ["", groups::GATEWAY].contains(&text(value, "/group"))
                 && ["", "Gateway"].contains(&text(value, "/kind"));
             if is_gateway {

@@ -158,6 +158,7 @@ pub(crate) fn leave() {
 
 /// Prints above the picture, if there is one.
 fn print_above_picture(print: impl FnOnce()) {
+    // Held until the picture is back: a redraw by another task in between would leave its rows above the line.
     let mut drawn = PICTURE.lock();
     let Some((to, picture)) = drawn.take() else { return print() };
     let size = size(to);

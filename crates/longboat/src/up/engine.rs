@@ -256,6 +256,7 @@ async fn source(model: &RequestedModel, settings: &FetchSettings) -> anyhow::Res
     if let Some(path) = longboat_fetch::local_copy(address, settings)? {
         return Ok(Source::Here(path));
     }
+    // First without a network: what is in the hub's cache needs none, and starts at once.
     if let Ok(listing) = longboat_fetch::list_source(address, &settings.offline()).await {
         return Ok(Source::HubCache(SourceContent {
             bytes: listing.bytes.unwrap_or_default(),
@@ -334,6 +335,7 @@ async fn judged(
     }
     let folder = tempfile::tempdir()?;
     let pairs = vec![model.address.as_str().to_owned(), folder.path().display().to_string()];
+    // Not into the cache, which would then have a model of one file.
     let only = settings.with(ALLOW_VARIABLE, "config.json").with(longboat_download::CACHE_VARIABLE, "");
     let fetched = longboat_fetch::run_with(FetchArgs { pairs, mode: None }, &only, None);
     match timeout(patience, fetched).await {

@@ -74,6 +74,7 @@ pub(crate) async fn stream(service: &Service, mut body: Value, answer: &mut Answ
         pending.extend_from_slice(&chunk.with_context(|| format!("the response of {url} was cut off"))?);
         while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = pending.drain(..=end).collect();
+            // A chunk may end within a character, but a line does not. Empty lines end events.
             let Some(data) = std::str::from_utf8(&line)?.trim_end().strip_prefix("data: ") else { continue };
             if data == "[DONE]" {
                 return Ok(true);
@@ -83,6 +84,7 @@ pub(crate) async fn stream(service: &Service, mut body: Value, answer: &mut Answ
             if let Some(error) = event.get("error") {
                 bail!("{url} failed in the middle of its response: {error}");
             }
+            // With `include_usage`, the last event has the counts, and no choice.
             let count = |name: &str| event["usage"][name].as_u64();
             if let (Some(prompt), Some(completion)) = (count("prompt_tokens"), count("completion_tokens")) {
                 answer.tokens = Some((prompt, completion));

@@ -70,6 +70,7 @@ impl Session<'_> {
         if let Some(line) = node::rewritten_paths(local.rewritten(), &self.engine.engine) {
             printer::note(&line);
         }
+        // Not the token itself: the page also ends when the run ends without a signal.
         let closing = shutdown.child_token();
         let gateway =
             Gateway { address: local.gateway_address(), routes: local.routes(), keys: local.keys() };
