@@ -4,6 +4,7 @@ use std::{fmt::Write, path::Path};
 
 use longboat_api::shell::quoted;
 use owo_colors::OwoColorize;
+use serde_json::json;
 
 use super::{
     Service,
@@ -53,8 +54,8 @@ fn example_requests(question: &Question, model: &str) -> Vec<String> {
     // The cluster has its own certificate authority.
     let is_secure = url.starts_with("https://");
     let insecure = if is_secure { "-k " } else { "" };
-    let given: Vec<_> = headers.iter().map(|(name, value)| format!(" -H '{name}: {value}'")).collect();
-    let mut given = given.concat();
+    let given = headers.iter().map(|(name, value)| format!(" -H {}", quoted(&format!("{name}: {value}"))));
+    let mut given: String = given.collect();
     if needs_key {
         given.push_str(" -H \"Authorization: Bearer $KEY\"");
     }
@@ -65,8 +66,8 @@ fn example_requests(question: &Question, model: &str) -> Vec<String> {
     let resolve = resolved.as_ref().map(|(host, socket)| format!("--resolve {host}:{port}:{} ", socket.ip()));
     let resolve = resolve.unwrap_or_default();
     lines.extend([
-        format!("  curl {insecure}{resolve}{url}{given} -H 'Content-Type: application/json' \\"),
-        format!("    -d '{}'", api.body(model, "Hello")),
+        format!("  curl {insecure}{resolve}{}{given} -H 'Content-Type: application/json' \\", quoted(url)),
+        format!("    -d {}", quoted(&api.body(model, "Hello"))),
     ]);
     if let Some((host, socket)) = resolved {
         lines.push(format!(
@@ -88,7 +89,9 @@ fn example_requests(question: &Question, model: &str) -> Vec<String> {
         options += ", http_client=httpx.Client(verify=False)";
     }
     if !headers.is_empty() {
-        let pairs: Vec<_> = headers.iter().map(|(name, value)| format!("\"{name}\": \"{value}\"")).collect();
+        // A text in JSON is one in Python, too.
+        let pairs: Vec<_> =
+            headers.iter().map(|(name, value)| format!("{}: {}", json!(name), json!(value))).collect();
         let _ = write!(options, ", default_headers={{{}}}", pairs.join(", "));
     }
     let (call, argument) = match api {
@@ -97,7 +100,7 @@ fn example_requests(question: &Question, model: &str) -> Vec<String> {
         Api::Embeddings => ("embeddings", "input=\"Hello\""),
     };
     lines.push(format!("  client = OpenAI(base_url=\"{base}\", api_key={key}{options})"));
-    lines.push(format!("  print(client.{call}.create(model=\"{model}\", {argument}))"));
+    lines.push(format!("  print(client.{call}.create(model={}, {argument}))", json!(model)));
     lines
 }
 
@@ -178,6 +181,14 @@ mod tests {
             "`127.96.0.1 a.example.com` in /etc/hosts",
         ] {
             assert!(shown.contains(part), "{part}: {shown}");
+        }
+        let odd = text(service(
+            Api::Chat,
+            "http://127.0.0.1:8080/v1/chat/completions",
+            &[("x-team", "o'neil \"a\"")],
+        ));
+        for part in [r#"-H 'x-team: o'\''neil "a"' -H"#, r#"default_headers={"x-team": "o'neil \"a\""}"#] {
+            assert!(odd.contains(part), "{part}: {odd}");
         }
         // OpenAI's clients add the path of the API, so they cannot use this address.
         let shown = text(service(Api::Chat, "http://127.0.0.1:8080/ask", &[]));
