@@ -7,7 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
 
 /// The state folder cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -71,8 +74,11 @@ impl StateDir {
         // The lock is that of the open file: the file itself stays, so that no two processes lock different files of one name.
         let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&file);
         let lock = lock.map_err(|source| StateError::Io { path: file, source })?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| StateError::InUse { path: path.clone() })?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+            Errno::WOULDBLOCK => StateError::InUse { path: path.clone() },
+            // A network file system may have no locks.
+            other => StateError::Io { path: path.clone(), source: other.into() },
+        })?;
         Ok(Self { path, temporary, _lock: lock })
     }
 
