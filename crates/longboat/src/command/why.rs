@@ -8,7 +8,6 @@ use longboat_key::{Key, Namespace};
 use longboat_plan::counted;
 use owo_colors::OwoColorize;
 use serde_json::Value;
-use unicode_width::UnicodeWidthStr;
 
 use super::cluster;
 use crate::{cli::WhyArgs, dashboard, printer, runtime::runtime};
@@ -128,23 +127,8 @@ fn of_profile(profile: &Value) -> String {
         row.extend(["total", "waiting", "running", "kvUsage"].map(|field| number(&endpoint[field])));
         rows.push(row);
     }
-    text.push_str(&aligned(&rows));
-    text
-}
-
-/// Aligns columns: words to the left, numbers to the right.
-fn aligned(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max();
-    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or_default()).collect();
-    let mut text = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            let gap = " ".repeat(widths[column] - cell.width());
-            let _ = if column < 2 { write!(line, "{cell}{gap}  ") } else { write!(line, "{gap}{cell}  ") };
-        }
-        let _ = writeln!(text, "  {}", line.trim_end());
+    for line in printer::aligned(&rows, 2, "  ") {
+        let _ = writeln!(text, "  {line}");
     }
     text
 }

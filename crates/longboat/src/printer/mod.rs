@@ -3,6 +3,7 @@
 //! At the bottom of a terminal there may be a picture, which is redrawn when it changes. Other output goes above it.
 
 mod picture;
+mod table;
 mod visible;
 
 use std::{
@@ -20,6 +21,7 @@ use serde_json::json;
 use self::picture::Picture;
 pub(crate) use self::{
     picture::{Row, Size},
+    table::aligned,
     visible::one_line,
 };
 use crate::cli::output::OutputFormat;

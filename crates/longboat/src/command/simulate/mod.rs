@@ -9,6 +9,7 @@ use std::{
     collections::BTreeSet,
     fs::{self, File, OpenOptions},
     io::{BufReader, BufWriter, Write as _},
+    iter,
     path::{Path, PathBuf},
 };
 
@@ -146,6 +147,7 @@ fn one(
         first.replicas = replicas;
     }
     let mut changes: Vec<_> = args.changes.clone();
+    // `--at` may be given in any order.
     changes.sort_by_key(|(at, _)| *at);
     if args.sweep.is_some() && changes.iter().any(|(_, change)| matches!(change, PoolChange::Replicas(_))) {
         bail!("--sweep and --at …:replicas= both set the number of replicas: use one of them");
@@ -241,6 +243,7 @@ fn write_trace(args: &SimulateArgs, file: &Path) -> anyhow::Result<()> {
     let same = |trace: &PathBuf| {
         trace.canonicalize().ok().is_some_and(|trace| file.canonicalize().is_ok_and(|file| file == trace))
     };
+    // Creating the file would empty the trace before it is read.
     if args.trace.as_ref().is_some_and(same) {
         bail!("--write-trace `{}`: the traffic is read from this file; write to another one", file.display());
     }
@@ -348,22 +351,10 @@ fn all_found(results: &[(&str, SweepResult)], sweep: Sweep) -> anyhow::Result<()
 }
 
 fn table(reports: &[Report]) -> String {
-    let rows = page::rows(reports);
-    let mut lines =
-        vec![(String::new(), reports.iter().map(|report| report.policy.clone()).collect::<Vec<_>>())];
-    lines.extend(rows.into_iter().map(|(name, values)| (name.to_owned(), values)));
-    let first = lines.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
-    let widths: Vec<usize> = (0..reports.len())
-        .map(|column| {
-            lines.iter().map(|(_, values)| values[column].chars().count()).max().unwrap_or_default()
-        })
-        .collect();
-    let line = |(name, values): &(String, Vec<String>)| {
-        let cells = values.iter().zip(&widths);
-        let cells: Vec<String> = cells.map(|(value, &width)| format!("{value:>width$}")).collect();
-        format!("{name:first$}   {}\n", cells.join("   "))
-    };
-    lines.iter().map(line).collect()
+    let row = |name: &str, values: Vec<String>| iter::once(name.to_owned()).chain(values).collect::<Vec<_>>();
+    let mut rows = vec![row("", reports.iter().map(|report| report.policy.clone()).collect())];
+    rows.extend(page::rows(reports).into_iter().map(|(name, values)| row(name, values)));
+    printer::aligned(&rows, 1, "   ").into_iter().map(|line| line + "\n").collect()
 }
 
 #[cfg(test)]
