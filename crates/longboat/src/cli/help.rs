@@ -30,28 +30,21 @@ const GROUPS: [(&str, &[&str]); 5] = [
 const EXAMPLES: [(&str, &str); 14] = [
     (
         "",
-        "longboat run smollm2-135m                                   chat with a small model on this machine
-longboat up service.yaml --prompt \"Why is the sea salty?\"   run a service here, and send a \
-         prompt
-longboat render service.yaml                                print the objects that a \
-         cluster would get
-longboat doctor                                             find out why \
-         something does not work
-longboat help up                                            list all \
-         flags of a command",
+        "\
+longboat run smollm2-135m                                   chat with a small model on this machine
+longboat up service.yaml --prompt \"Why is the sea salty?\"   run a service here, and send a prompt
+longboat render service.yaml                                print the objects that a cluster would get
+longboat doctor                                             find out why something does not work
+longboat help up                                            list all flags of a command",
     ),
     (
         "up",
-        "longboat up service.yaml                             run it until you press Ctrl-C
-longboat up \
-         service.yaml --prompt \"Hello\" --once     send a prompt, print the answer, and exit
-longboat up \
-         -R manifests/ --state ./state            all files below a folder; keep objects for the next \
-         run
+        "\
+longboat up service.yaml                             run it until you press Ctrl-C
+longboat up service.yaml --prompt \"Hello\" --once     send a prompt, print the answer, and exit
+longboat up -R manifests/ --state ./state            all files below a folder; keep objects for the next run
 kustomize build . | longboat up -                    manifests from another program
-longboat \
-         up service.yaml --engine cpu                run the model on the CPU, or fail with the \
-         reason
+longboat up service.yaml --engine cpu                run the model on the CPU, or fail with the reason
 longboat up service.yaml --watch                     apply the file again whenever it is edited
 longboat up service.yaml --engine vllm               use this command as the engine",
     ),
