@@ -17,7 +17,7 @@ enum Kind {
 
 /// What a message says is missing. Its words come from others, so only what is a name counts, because it becomes part of a command.
 #[derive(Debug, PartialEq, Eq)]
-struct Absent<'a> {
+struct MissingObject<'a> {
     kind: Kind,
     name: &'a str,
     /// The entry that an existing object lacks.
@@ -26,7 +26,9 @@ struct Absent<'a> {
 
 /// Returns what to do if the service's credentials for its model do not exist.
 pub(crate) fn storage_secret(facts: &Facts, service: &LLMInferenceService, message: &str) -> Option<Cause> {
-    let Absent { kind: Kind::Secret, name, entry: None } = Absent::parse(message)? else { return None };
+    let MissingObject { kind: Kind::Secret, name, entry: None } = MissingObject::parse(message)? else {
+        return None;
+    };
     let platform = &facts.snapshot.platform;
     let (namespace, address) = (Namespace::of(&service.metadata), service.spec.model.uri.address());
     let annotation = &platform.credentials.storage_secret_name_annotation;
@@ -51,7 +53,7 @@ pub(crate) fn storage_secret(facts: &Facts, service: &LLMInferenceService, messa
 
 /// Returns what to do about an object that the environment or a volume of a pod names.
 pub(crate) fn of_pod(pod: &Pod, message: &str) -> Option<String> {
-    let absent = Absent::parse(message)?;
+    let absent = MissingObject::parse(message)?;
     let (namespace, name) = (Namespace::of(&pod.metadata), absent.name);
     let kind = absent.kind.word();
     let command = if let Some(entry) = absent.entry {
@@ -86,11 +88,12 @@ impl Kind {
     }
 }
 
-// === impl Absent ===
+// === impl MissingObject ===
 
-impl<'a> Absent<'a> {
+impl<'a> MissingObject<'a> {
     /// Reads `secret "NAME" not found`, or `couldn't find key ENTRY in Secret NAMESPACE/NAME`.
     fn parse(message: &'a str) -> Option<Self> {
+        // The API server writes the plural, `secrets "a" not found`; the kubelet writes the singular.
         let last_word = |text: &'a str| text.rsplit(|c: char| !c.is_ascii_alphabetic()).next();
         let found = if let Some((before, _)) = message.split_once("\" not found") {
             let (before, name) = before.rsplit_once('"')?;
@@ -140,7 +143,8 @@ mod tests {
 
     #[test]
     fn only_names_become_parts_of_commands() {
-        let absent = |message| Absent::parse(message).map(|found| (found.kind, found.name, found.entry));
+        let absent =
+            |message| MissingObject::parse(message).map(|found| (found.kind, found.name, found.entry));
         for (message, expected) in [
             ("secret \"token\" not found", Some((Kind::Secret, "token", None))),
             ("cannot plan: secrets \"hf\" not found", Some((Kind::Secret, "hf", None))),

@@ -25,12 +25,12 @@ pub(super) struct Applier {
     client: Client,
     force: bool,
     deadline: Deadline,
-    tally: Tally,
+    counts: Counts,
 }
 
 /// The counts of the results.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct Counts {
     created: usize,
     changed: usize,
     removed: usize,
@@ -41,7 +41,7 @@ pub(super) struct Tally {
 
 impl Applier {
     pub(super) fn new(client: Client, force: bool, deadline: Deadline) -> Self {
-        Self { client, force, deadline, tally: Tally::default() }
+        Self { client, force, deadline, counts: Counts::default() }
     }
 
     /// Creates or updates an object. With `replaces`, replaces the content that another owner has written first.
@@ -71,15 +71,15 @@ impl Applier {
         };
         let news = match before {
             None => {
-                self.tally.created += 1;
+                self.counts.created += 1;
                 "created"
             }
             Some(before) if after.resource_version().as_ref() != Some(&before) => {
-                self.tally.changed += 1;
+                self.counts.changed += 1;
                 "changed"
             }
             Some(_) => {
-                self.tally.unchanged += 1;
+                self.counts.unchanged += 1;
                 return Ok(());
             }
         };
@@ -127,7 +127,7 @@ impl Applier {
                 let api = object::api(&self.client, kind, stale.namespace().as_deref());
                 match api.delete(&stale.name_any(), &DeleteParams::default()).await {
                     Ok(_) => {
-                        self.tally.removed += 1;
+                        self.counts.removed += 1;
                         printer::line(&format!("removed {title}"));
                     }
                     Err(error) if has_code(&error, 404) => {}
@@ -138,20 +138,20 @@ impl Applier {
         Ok(())
     }
 
-    pub(super) fn counts_so_far(&self) -> Tally {
-        self.tally
+    pub(super) fn counts_so_far(&self) -> Counts {
+        self.counts
     }
 }
 
-// === impl Tally ===
+// === impl Counts ===
 
-impl Tally {
+impl Counts {
     pub(super) fn is_unchanged(self) -> bool {
         self.created + self.changed + self.removed == 0
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { created, changed, removed, unchanged } = self;
         write!(f, "{created} created, {changed} changed, {removed} removed, {unchanged} unchanged")
@@ -164,6 +164,7 @@ fn is_pruned(kind: &Kind) -> bool {
 
 /// Whether the same request may succeed in a moment.
 fn is_passing(error: &kube::Error) -> bool {
+    // The server is busy, what it passes requests on to starts, or its own time limit is over.
     matches!(error, kube::Error::Api(status) if [429, 503, 504].contains(&status.code))
 }
 

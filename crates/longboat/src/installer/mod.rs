@@ -62,19 +62,19 @@ pub(crate) async fn install(
     }
     wait::established(&client, &installation.definitions, deadline).await?;
 
-    let known = trust::known(&client, options).await?;
+    let written = trust::written_ca(&client, options).await?;
     let mut controller: Vec<_> =
         installation.controller.iter().filter(|object| !survey.leaves(object)).cloned().collect();
     // Server-side apply removes what its manager wrote before and leaves out now: without the CA, API servers would refuse services until
-    // it is announced again.
-    trust::insert(&mut controller, known.as_deref());
+    // it is written again.
+    trust::insert(&mut controller, written.as_deref());
     for object in &controller {
         applier.write(object, survey.replaces(object)).await?;
     }
-    trust::release(&client, installation, options).await?;
+    trust::take_over_from_cert_manager(&client, installation, options).await?;
     wait::available(&client, options.namespace, deadline).await?;
     if trust::is_ours(options.values) {
-        trust::announce(&client, installation, options, known.as_deref(), &mut applier, deadline).await?;
+        trust::write_ca(&client, installation, options, written.as_deref(), &mut applier, deadline).await?;
     }
     wait::trusted(&client, installation, deadline).await?;
     wait::answering(&client, options.namespace, deadline).await?;
@@ -82,9 +82,9 @@ pub(crate) async fn install(
         applier.write(preset, survey.replaces(preset)).await?;
     }
     applier.prune(installation).await?;
-    let tally = applier.counts_so_far();
-    printer::line(&tally.to_string());
-    if tally.is_unchanged() {
+    let counts = applier.counts_so_far();
+    printer::line(&counts.to_string());
+    if counts.is_unchanged() {
         printer::note("The installation is up to date; nothing was changed.");
     }
     if options.values.replicas == 0 {

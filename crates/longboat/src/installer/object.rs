@@ -107,6 +107,7 @@ pub(super) fn refused(what: &str, object: &str, error: &kube::Error) -> anyhow::
         kube::Error::Api(status) => {
             let hint = match status.code {
                 401 => "\n  The API server does not accept the credentials: check the kubeconfig.",
+                // What a webhook denies is a 403 as well.
                 403 if status.message.contains("is forbidden") => {
                     "\n  `install` and `uninstall` need the rights of a cluster administrator."
                 }

@@ -93,15 +93,15 @@ pub(crate) async fn uninstall(client: Client, removal: &Removal) -> anyhow::Resu
         }
         // Objects with finalizers can only be deleted while the controller runs.
         if matches!(kind.kind, CONFIGS | DEFINITIONS) {
-            remover.gone(kind, objects).await?;
+            remover.wait_until_gone(kind, objects).await?;
         }
         if kind.kind == "Deployment" {
-            remover.stopped(objects).await?;
+            remover.wait_until_stopped(objects).await?;
         }
     }
     // These come last: a controller that still has its rights would create them again.
     for (_, objects) in found.iter().filter(|(kind, _)| kind.kind == "Deployment") {
-        count += remover.traces(objects).await?;
+        count += remover.leftovers(objects).await?;
     }
     match (count, removal.dry_run) {
         (0, _) => printer::note("This cluster has no objects of an installation."),
@@ -162,7 +162,7 @@ impl Remover {
                 for service in &found {
                     self.remove(&SERVICES, service).await?;
                 }
-                self.gone(&SERVICES, &found).await
+                self.wait_until_gone(&SERVICES, &found).await
             }
         }
     }
@@ -193,7 +193,7 @@ impl Remover {
     }
 
     /// Waits until these objects are gone.
-    async fn gone(&self, kind: &Kind, objects: &[PartialObject]) -> anyhow::Result<()> {
+    async fn wait_until_gone(&self, kind: &Kind, objects: &[PartialObject]) -> anyhow::Result<()> {
         if self.dry_run {
             return Ok(());
         }
@@ -213,14 +213,14 @@ impl Remover {
                         left.finalizers().join(", ")
                     )
                 };
-                self.deadline.nap_or(blocked).await?;
+                self.deadline.sleep_or(blocked).await?;
             }
         }
         Ok(())
     }
 
     /// Waits until no controller runs any more.
-    async fn stopped(&self, deployments: &[PartialObject]) -> anyhow::Result<()> {
+    async fn wait_until_stopped(&self, deployments: &[PartialObject]) -> anyhow::Result<()> {
         if self.dry_run {
             return Ok(());
         }
@@ -237,7 +237,7 @@ impl Remover {
                         "pod {namespace}/{name} does not terminate: run `kubectl describe pod` to see why"
                     )
                 };
-                self.deadline.nap_or(runs).await?;
+                self.deadline.sleep_or(runs).await?;
             }
         }
         Ok(())
@@ -245,16 +245,16 @@ impl Remover {
 
     /// Removes what the controllers created for themselves: their CA, and the Lease of their leader election. Returns the
     /// number of removed objects.
-    async fn traces(&self, deployments: &[PartialObject]) -> anyhow::Result<usize> {
+    async fn leftovers(&self, deployments: &[PartialObject]) -> anyhow::Result<usize> {
         // The CA also shows where a controller ran before the installation was moved.
-        let [(secrets, ca), _] = &TRACES;
+        let [(secrets, ca), _] = &LEFTOVERS;
         let params = ListParams::default().labels(PART_OF_SELECTOR).fields(&format!("metadata.name={ca}"));
         let found = object::list(&self.client, secrets, &params).await?;
         let namespaces: BTreeSet<String> =
             deployments.iter().chain(&found).filter_map(ResourceExt::namespace).collect();
         let mut count = 0;
         for namespace in namespaces {
-            for (kind, name) in &TRACES {
+            for (kind, name) in &LEFTOVERS {
                 let found = object::api(&self.client, kind, Some(&namespace)).get_metadata_opt(name).await;
                 let found = found.map_err(|error| {
                     object::refused("read", &object::named(kind.kind, Some(&namespace), name), &error)
@@ -270,7 +270,7 @@ impl Remover {
 }
 
 /// The objects that the controllers create for themselves in their namespace.
-const TRACES: [(Kind, &str); 2] = [
+const LEFTOVERS: [(Kind, &str); 2] = [
     (Kind::new("v1", "Secret", "secrets", true), WEBHOOK_CA),
     (Kind::new("coordination.k8s.io/v1", "Lease", "leases", true), CONTROLLER_LEASE),
 ];

@@ -187,6 +187,7 @@ fn writers(found: &PartialObject) -> String {
     let names: BTreeSet<&str> = found
         .managed_fields()
         .iter()
+        // Whoever writes only a status does not own the object.
         .filter(|entry| entry.subresource.is_none())
         .filter_map(|entry| entry.manager.as_deref())
         .collect();

@@ -22,7 +22,7 @@ pub(super) fn is_ours(values: &Values) -> bool {
 }
 
 /// Returns the CA that an earlier run wrote, if this command must write the CA.
-pub(super) async fn known(client: &Client, options: &Options<'_>) -> anyhow::Result<Option<String>> {
+pub(super) async fn written_ca(client: &Client, options: &Options<'_>) -> anyhow::Result<Option<String>> {
     if !is_ours(options.values) {
         return Ok(None);
     }
@@ -49,16 +49,16 @@ pub(super) fn insert(objects: &mut [Value], bundle: Option<&str>) {
 }
 
 /// Waits for the controller's CA and writes it, except if the objects were already written with it.
-pub(super) async fn announce(
+pub(super) async fn write_ca(
     client: &Client,
     installation: &Installation,
     options: &Options<'_>,
-    told: Option<&str>,
+    written: Option<&str>,
     applier: &mut Applier,
     deadline: Deadline,
 ) -> anyhow::Result<()> {
     let bundle = loop {
-        if let Some(bundle) = known(client, options).await? {
+        if let Some(bundle) = written_ca(client, options).await? {
             break bundle;
         }
         let missing = || {
@@ -67,11 +67,11 @@ pub(super) async fn announce(
                  the controller's log"
             )
         };
-        deadline.nap_or(missing).await?;
+        deadline.sleep_or(missing).await?;
     };
     let mut webhooks: Vec<Value> = webhooks(installation).cloned().collect();
     insert(&mut webhooks, Some(&bundle));
-    if told != Some(&bundle) {
+    if written != Some(&bundle) {
         for object in &webhooks {
             applier.write(object, false).await?;
         }
@@ -88,7 +88,7 @@ pub(super) async fn announce(
 }
 
 /// Takes the CA over from cert-manager if an earlier installation used cert-manager and this one does not.
-pub(super) async fn release(
+pub(super) async fn take_over_from_cert_manager(
     client: &Client,
     installation: &Installation,
     options: &Options<'_>,

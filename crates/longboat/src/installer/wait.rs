@@ -46,7 +46,7 @@ impl Deadline {
     }
 
     /// Waits for one interval. After the deadline, returns what is still missing as the error.
-    pub(super) async fn nap_or(&self, missing: impl FnOnce() -> anyhow::Error) -> anyhow::Result<()> {
+    pub(super) async fn sleep_or(&self, missing: impl FnOnce() -> anyhow::Error) -> anyhow::Result<()> {
         if self.is_over() {
             return Err(missing());
         }
@@ -77,7 +77,7 @@ async fn complete(
         let found = api.get(object::name(wanted)).await;
         let found = found.map_err(|error| object::refused("read", &title, &error))?;
         let Some(missing) = missing(&found.data) else { return Ok(()) };
-        deadline.nap_or(|| deadline.missed(&format!("{title} {missing}"))).await?;
+        deadline.sleep_or(|| deadline.missed(&format!("{title} {missing}"))).await?;
     }
 }
 
@@ -218,6 +218,7 @@ pub(super) async fn answering(client: &Client, namespace: &str, deadline: Deadli
             kube::Error::Api(status) => {
                 status.message.contains("failed calling webhook")
                     || status.message.contains("conversion webhook")
+                    // A kind is served only a moment after its definition is established.
                     || matches!(status.code, 404 | 429 | 503 | 504)
             }
             _ => true,
@@ -227,7 +228,7 @@ pub(super) async fn answering(client: &Client, namespace: &str, deadline: Deadli
         }
         let why = reader::sentence(&error);
         deadline
-            .nap_or(|| deadline.missed(&format!("the API servers cannot reach the webhooks: {why}")))
+            .sleep_or(|| deadline.missed(&format!("the API servers cannot reach the webhooks: {why}")))
             .await?;
     }
 }

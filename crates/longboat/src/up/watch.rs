@@ -170,7 +170,7 @@ impl Watch {
             return false;
         }
         let url = service.status.as_ref().and_then(|status| status.url.as_deref()).unwrap_or_default();
-        !is_of_another_world(url, self.gateway.address)
+        !is_of_another_cluster(url, self.gateway.address)
     }
 }
 
@@ -217,26 +217,26 @@ fn failure(stuck: &[&Key], what: &str, findings: &[Finding], lines: &[Line]) -> 
 
 /// Whether a URL leads to the gateway of an earlier cluster. A kept state has the old status until the controller has
 /// reconciled it.
-fn is_of_another_world(url: &str, gateway: SocketAddr) -> bool {
+fn is_of_another_cluster(url: &str, gateway: SocketAddr) -> bool {
     let authority = url.split_once("://").map_or(url, |(_, rest)| rest).split('/').next().unwrap_or_default();
     authority.parse::<SocketAddr>().is_ok_and(|address| address.ip() == gateway.ip() && address != gateway)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_of_another_world;
+    use super::is_of_another_cluster;
 
     #[test]
-    fn only_another_port_of_the_gateways_address_is_of_another_world() {
+    fn only_another_port_of_the_gateways_address_is_of_another_cluster() {
         let gateway = "127.0.0.1:8080".parse().unwrap();
-        assert!(is_of_another_world("http://127.0.0.1:9090/ns/llm", gateway));
+        assert!(is_of_another_cluster("http://127.0.0.1:9090/ns/llm", gateway));
         for url in [
             "http://127.0.0.1:8080/ns/llm",
             "http://llm.ns.svc.cluster.local",
             "http://models.example.com/a",
             "",
         ] {
-            assert!(!is_of_another_world(url, gateway), "{url}");
+            assert!(!is_of_another_cluster(url, gateway), "{url}");
         }
     }
 }
