@@ -126,6 +126,7 @@ fn component(
 pub(crate) fn overlay(name: &str, namespace: &str, values: &Values) -> Result<Vec<File>, InstallError> {
     let (before, after) =
         (Installation::new(namespace, &Values::default())?, Installation::new(namespace, values)?);
+    // Presets are in no overlay, as they are not in the base.
     let before: BTreeMap<Identity, &Value> = before
         .definitions
         .iter()

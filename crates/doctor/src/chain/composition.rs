@@ -13,6 +13,7 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
     let message = condition.message.clone();
     match condition.reason.as_str() {
         reason::CONFIG_NOT_FOUND => {
+            // The controller's message has the name in quotes.
             let missing = message.split('"').nth(1).unwrap_or_default();
             let visible = facts.configs.iter().filter(|config| {
                 let home = Namespace::of(&config.metadata);

@@ -134,6 +134,7 @@ fn events<'a>(facts: &'a Facts, pod: &'a Pod, reasons: &'a [&str]) -> impl Itera
 
 /// What to do if a probe and its server do not agree on TLS.
 fn scheme_fix(message: &str) -> Option<String> {
+    // Both are words of Go's HTTP client, which the kubelet repeats. The second is about the TLS alert of the server.
     if message.contains("server gave HTTP response to HTTPS client") {
         return Some(
             "set `scheme: HTTP` in the probe, or `enableLLMInferenceServiceTLS: true` in the key `ingress` of the platform's settings"
@@ -197,6 +198,7 @@ fn unschedulable(facts: &Facts, pod: &Pod, message: &str) -> Cause {
             }
         }
     }
+    // kube-scheduler's words: `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}.`
     let fix = match message.split("Insufficient ").nth(1).and_then(|rest| rest.split([',', '.', ' ']).next())
     {
         Some(_)
@@ -241,6 +243,7 @@ fn failed_probe(facts: &Facts, pod: &Pod, container: &str) -> Option<String> {
         })?
         .message
         .as_deref()?;
+    // The kubelet's words: `Container main failed liveness probe, will be restarted`, and `Liveness probe failed: …`.
     let probe = ["Liveness", "Startup"].into_iter().find(|probe| {
         killing.starts_with(&format!("Container {container} failed {} probe", probe.to_lowercase()))
     })?;

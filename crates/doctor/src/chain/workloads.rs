@@ -134,6 +134,7 @@ fn refused(message: &str, namespace: Namespace<&str>, name: Name<&str>) -> Cause
         );
         return Cause::new("PodSecurity", message, fix);
     }
+    // `pods "p" is forbidden: error looking up service account NAMESPACE/NAME: serviceaccount "NAME" not found`.
     if message.contains("serviceaccount") && message.contains("not found") {
         let account =
             message.split_once(&format!("{namespace}/")).and_then(|(_, rest)| rest.split(':').next());

@@ -225,6 +225,7 @@ async fn of_services(client: &Client, facts: &mut Facts) {
         let policies = Api::namespaced(client.clone(), namespace);
         facts.network_policies.extend(listed(policies, &any, &what, &mut facts.hidden).await);
     }
+    // Events of `events.k8s.io` have no time of their last occurrence.
     let when = |event: &Event| {
         event.last_timestamp.as_ref().map(|time| time.0).or(event.event_time.as_ref().map(|time| time.0))
     };

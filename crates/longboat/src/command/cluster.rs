@@ -32,6 +32,7 @@ pub(crate) async fn connect(cluster: &ClusterArgs) -> anyhow::Result<Cluster> {
     let client = Client::try_from(config).map_err(|error| unreachable(&address, &error))?;
     let client = longboat_watch::named(client, "longboat");
     let environment = match client.apiserver_version().await {
+        // The embedded API server ends its version like this.
         Ok(version) if version.git_version.ends_with("+longboat") => Environment::Laptop,
         Ok(_) => Environment::Cluster,
         // The server answers, but the user may not read its version.
@@ -91,6 +92,7 @@ fn nowhere(error: &KubeconfigError) -> anyhow::Error {
 
 /// Returns the file of the variable KUBECONFIG that is no kubeconfig.
 fn unreadable_file() -> Option<PathBuf> {
+    // The variable may name several files, and kube's error names none of them.
     let named = std::env::var_os("KUBECONFIG")?;
     std::env::split_paths(&named)
         .find(|path| matches!(Kubeconfig::read_from(path), Err(KubeconfigError::Parse(_))))

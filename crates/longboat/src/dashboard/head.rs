@@ -87,6 +87,7 @@ fn models(service: &LLMInferenceService) -> Vec<String> {
 /// Returns the engine of a pod: the one that a local cluster says it runs, or the one that its command starts.
 fn engine(pod: &Pod) -> Option<String> {
     let note = pod.metadata.annotations.as_ref().and_then(|all| all.get(ENGINE_ANNOTATION));
+    // The annotation has the reason after a colon.
     let local = note.and_then(|note| note.split(':').next());
     let main = pod.spec.as_ref()?.containers.iter().find(|container| container.name == "main");
     let started = || main.and_then(Engine::of_command).map(|engine| engine.name);

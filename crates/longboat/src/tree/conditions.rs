@@ -39,7 +39,7 @@ pub(super) fn causes(service: &LLMInferenceService, environment: Environment) ->
     bad.sort_by_key(|condition| {
         let type_ = condition.type_.as_str();
         let rank = ORDER.iter().position(|known| *known == type_).unwrap_or(ORDER.len());
-        // Unknown conditions come after false ones.
+        // Sums repeat what others say better. Unknown conditions come after false ones.
         (SUMS.contains(&type_), condition.status == ConditionStatus::Unknown, rank, type_)
     });
     let mut told: Vec<&Condition> = Vec::new();

@@ -40,6 +40,7 @@ impl Interrupts {
                 if asked.is_cancelled() {
                     std::process::exit(INTERRUPTED);
                 }
+                // Relaxed: no other data depends on the flag. Not `notify_one`: if nobody waits now, its permit would stop the next answer.
                 if is_interrupt && listening.is_chatting.load(Relaxed) {
                     listening.pressed.notify_waiters();
                 } else {

@@ -105,6 +105,7 @@ impl Question {
                 (format!("https://{host}:{}{path}", socket.port()), Some(socket))
             }
             None if entrance.is_secure => (format!("https://{socket}{path}"), None),
+            // No DNS knows the host, so the URL has the socket.
             host => {
                 headers.splice(..0, host.iter().map(|host| ("Host".to_owned(), host.clone())));
                 (format!("http://{socket}{path}"), None)

@@ -81,6 +81,7 @@ async fn workload_service_address(
     let services: Api<v1::Service> = Api::namespaced(client.clone(), namespace);
     let found = services.get(name).await.with_context(|| format!("cannot read Service {name}"))?;
     let spec = found.spec.unwrap_or_default();
+    // A headless Service has the address `None`.
     let address = spec.cluster_ip.filter(|address| !address.is_empty() && address != "None");
     let port = spec.ports.iter().flatten().next().map(|port| port.port);
     let (Some(address), Some(port)) = (address, port) else {
