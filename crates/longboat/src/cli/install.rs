@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueEnum, ValueHint, value_parser};
 use longboat_key::Namespace;
 
 use super::{
     look::{ClusterArgs, LookArgs},
+    numbers::MAX_TIMEOUT_SECONDS,
     output::Format,
 };
 
@@ -32,7 +33,7 @@ pub(crate) struct InstallArgs {
     #[arg(long)]
     pub(crate) force_conflicts: bool,
     /// Time limit in seconds for writing all objects, and until the controller is ready
-    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 300, value_name = "SECONDS", value_parser = value_parser!(u64).range(..=MAX_TIMEOUT_SECONDS))]
     pub(crate) timeout: u64,
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
@@ -70,7 +71,7 @@ pub(crate) struct UninstallArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Time limit in seconds for the removal
-    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 300, value_name = "SECONDS", value_parser = value_parser!(u64).range(..=MAX_TIMEOUT_SECONDS))]
     pub(crate) timeout: u64,
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,

@@ -7,6 +7,9 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
+/// The longest time limit in seconds, a year. The end of a much longer one would be beyond what a clock can show.
+pub(super) const MAX_TIMEOUT_SECONDS: u64 = 365 * 24 * 3600;
+
 /// Lets all flags of a command and its subcommands that take numbers or durations have negative values.
 pub(super) fn with_negative(command: Command) -> Command {
     command
@@ -80,6 +83,9 @@ mod tests {
                 "invalid value '-1' for '--timeout <SECONDS>': expected a whole number, 0 or more",
             ),
             ("up --timeout soon x", "expected a whole number, 0 or more"),
+            ("up --timeout 18446744073709551615 x", "18446744073709551615 is not in 0..=31536000"),
+            ("install --timeout 18446744073709551615", "is not in 0..=31536000"),
+            ("uninstall --timeout 18446744073709551615", "is not in 0..=31536000"),
             ("up --max-download -1 x", "expected a whole number, 0 or more"),
             ("run --temperature -1 x", "expected a number from 0 to 2"),
             ("controller --leader-elect-retry-period -2s", "\"-2s\" is not a duration such as 50ms"),

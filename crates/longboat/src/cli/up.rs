@@ -2,10 +2,10 @@
 
 use std::{convert::Infallible, path::PathBuf, str::FromStr};
 
-use clap::{Args, ValueHint};
+use clap::{Args, ValueHint, value_parser};
 use longboat_local::Picking;
 
-use super::manifests::ManifestArgs;
+use super::{manifests::ManifestArgs, numbers::MAX_TIMEOUT_SECONDS};
 
 /// Arguments of `up`.
 #[derive(Debug, Args)]
@@ -90,7 +90,7 @@ pub(crate) struct LocalArgs {
     #[arg(long)]
     pub(crate) offline: bool,
     /// Time limit in seconds until all services are ready, counted from the start or from the last progress of a download
-    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 300, value_name = "SECONDS", value_parser = value_parser!(u64).range(..=MAX_TIMEOUT_SECONDS))]
     pub(crate) timeout: u64,
 }
 
