@@ -205,6 +205,7 @@ async fn write(client: &Client, owner: Owner, mut object: Value) -> Result<Appli
     let gvk = GroupVersionKind::try_from(types).map_err(|_| unknown())?;
     let warnings = Warnings::default();
     let client = &warnings.of(client);
+    // Asked for each object, because the one before may have defined its kind.
     let (resource, capabilities) = discovery::pinned_kind(client, &gvk).await.map_err(|_| unknown())?;
     let mut namespace = String::new();
     let api: Api<DynamicObject> = if capabilities.scope == Scope::Namespaced {

@@ -156,6 +156,7 @@ impl Local {
         let kubeconfig_path = state.path().join("kubeconfig");
         let config = kubeconfig(&access.url, &authority.pem(), &token, DEFAULT_NAMESPACE);
         write_private(&kubeconfig_path, &format!("{config:#}\n"))?;
+        // Before the node, whose autoscalers read the gateway's queue.
         let gateway = longboat_gateway::start(
             client.clone(),
             gateway_listener,

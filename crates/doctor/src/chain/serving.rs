@@ -75,6 +75,7 @@ fn endpoints(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
         let found = facts.snapshot.services.get(namespace, Name(&name))?;
         let none = BTreeMap::new();
         let selector = found.spec.as_ref().and_then(|spec| spec.selector.as_ref()).unwrap_or(&none);
+        // Without a selector, somebody else writes the endpoints.
         if selector.is_empty() || pods::selected(facts, namespace, selector).any(pods::is_ready) {
             return None;
         }

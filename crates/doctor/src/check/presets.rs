@@ -12,6 +12,7 @@ use crate::{
 
 pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     let system = facts.snapshot.system_namespace.as_deref();
+    // A test ensures that the presets of this build can be read.
     let Ok(builtin) = presets::builtin(&facts.preset_names, system) else { return };
     for suffix in preset::shipped() {
         let name = facts.preset_names.full(suffix);

@@ -58,6 +58,7 @@ pub(super) async fn denied(client: &Client, facts: &mut Facts) {
         match answer {
             Ok(true) => {}
             Ok(false) => facts.denied.push(attributes_text(&attributes)),
+            // Who may not ask for one right may ask for none.
             Err(error) => {
                 facts.hidden.push(format!("the rights of {user}: {}", reader::sentence(&error)));
                 return;

@@ -184,7 +184,7 @@ fn must_name_manifests(verb: clap::Command) -> clap::Command {
 pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Command, clap::Error> {
     let program = arguments.first().cloned().unwrap_or_default();
     let role = crate::role::of_program(&program);
-    // `epp --flag` reads as `longboat epp --flag`.
+    // The name of the executable stands for a verb that was not typed.
     if let Some(role) = role {
         arguments.insert(1, role.into());
     }

@@ -55,6 +55,7 @@ impl Applier {
         }
         let title = object::title(wanted);
         let api = object::api_of(&self.client, wanted)?;
+        // The answer to an apply does not say whether it changed anything, but the resourceVersion does.
         let before =
             object::read_live(&self.client, wanted).await?.and_then(|found| found.resource_version());
         let mut params = PatchParams::apply(MANAGER);
@@ -121,6 +122,7 @@ impl Applier {
         for kind in kinds::REMOVAL.iter().filter(|kind| is_pruned(kind)) {
             for stale in object::list(&self.client, kind, &object::installed()).await? {
                 let title = object::named(kind.kind, stale.namespace().as_deref(), &stale.name_any());
+                // The charts and the Kustomize base set the same label.
                 if wanted.contains(&title) || !survey::is_ours(&stale) {
                     continue;
                 }

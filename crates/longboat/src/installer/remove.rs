@@ -204,6 +204,7 @@ impl Remover {
             loop {
                 let left = api.get_metadata_opt(&name).await;
                 let left = left.map_err(|error| object::refused("read", &title, &error))?;
+                // A new object of the same name is another one.
                 let Some(left) = left.filter(|left| left.uid() == found.uid()) else { break };
                 let blocked = || {
                     anyhow!(

@@ -50,6 +50,7 @@ pub(crate) fn answer(text: &str) -> bool {
 
 /// Writes a piece of data to stdout, unchanged, and flushes it. Returns whether the reader is still there.
 pub(crate) fn write_piece(text: &str) -> bool {
+    // anstream leaves out colours where nobody sees them.
     let mut out = anstream::stdout().lock();
     is_written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }

@@ -133,6 +133,7 @@ where
     let events = longboat_watch::decoded::<K>(client, selection).reflect(writer);
     let stream = events.map(move |event| {
         says.lock().apply_event(&event);
+        // If the channel is full, a wake-up is pending, and the store has this change already.
         let _ = changed.try_send(());
     });
     (Watch { store, state }, stream.boxed())

@@ -82,6 +82,7 @@ fn head<'a>(
     };
     let created = service.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let (text, mark, since) = match ready {
+        // It may be Ready until its pods are gone.
         _ if service.metadata.deletion_timestamp.is_some() => {
             let deleted = service.metadata.deletion_timestamp.as_ref().map(|time| time.0);
             (deletion(service), Mark::Waiting, deleted)

@@ -62,6 +62,7 @@ impl Edits {
         loop {
             tokio::time::sleep(POLL_INTERVAL).await;
             let args = self.args.clone();
+            // The arguments are read again, too: with `-R`, a folder may have new ones below it.
             let Ok(now) = tokio::task::spawn_blocking(move || states(&args.files())).await else { continue };
             if now == self.seen {
                 before = None;

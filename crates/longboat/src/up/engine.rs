@@ -152,6 +152,7 @@ async fn cpu(documents: &[Document], offline: bool, limit: Option<u64>) -> anyho
     }
     let program = engine_program::find();
     let builder = engine_program::Builder::of_this_process();
+    // Said before the sources are asked, which takes seconds.
     if program.is_none() && builder.is_none() {
         bail!("{}", engine_program::missing());
     }
@@ -278,6 +279,7 @@ async fn source(model: &RequestedModel, settings: &FetchSettings) -> anyhow::Res
         }
         bail!("{address} has no model: expected config.json with safetensors files, or one GGUF file");
     }
+    // Without the size, nobody could keep to `--max-download`.
     let bytes = listing
         .bytes
         .with_context(|| format!("the source of {address} does not report the size of the model"))?;
@@ -371,6 +373,7 @@ async fn gguf_head(
             break;
         }
     }
+    // The engine names the temporary file, of which a person knows nothing.
     judged.map_err(|error| {
         let text = format!("{error:#}");
         anyhow::anyhow!("{}", text.replace(&head.display().to_string(), &format!("{address} {file}")))

@@ -62,6 +62,7 @@ fn example_requests(question: &Question, model: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     lines.extend(engine_key.iter().map(|key| format!("  {}", key.line)));
     let resolved = question.resolved();
+    // curl wants the port with `--resolve`, also the usual one.
     let port = url.parse::<http::Uri>().ok().and_then(|url| url.port_u16()).unwrap_or(443);
     let resolve = resolved.as_ref().map(|(host, socket)| format!("--resolve {host}:{port}:{} ", socket.ip()));
     let resolve = resolve.unwrap_or_default();

@@ -61,6 +61,7 @@ impl Session<'_> {
     /// Starts the cluster, serves the purpose, and stops everything.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let begin = Timestamp::now();
+        // First, so that a port in use is known before anything has started.
         let dashboard = longboat_dashboard::Server::bind(self.args.dashboard_port).await?;
         let local = Local::start(self.options()?).await?;
         if self.is_serving() {

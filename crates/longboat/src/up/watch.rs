@@ -80,6 +80,7 @@ impl Watch {
         let (mut verdict, mut looked): (Option<Verdict>, Option<Instant>) = (None, None);
         loop {
             let seen = self.follow.seen();
+            // A copy: an edit of the manifests must not wait for what follows.
             let names = self.names.lock().clone();
             let lines = lines::all(&seen, &names, Environment::Laptop);
             if self.prints_changes || self.screen.is_live {

@@ -44,6 +44,7 @@ pub(super) async fn run(args: &CalibrateArgs) -> anyhow::Result<()> {
         short.push(measure(&client, args, SHORT_WORDS, sample).await?);
         long.push(measure(&client, args, args.prompt_tokens as usize, sample + SAMPLES).await?);
     }
+    // With numbers that no prompt before had: a prefix cache would know it.
     let together = (0..args.parallel).map(|index| measure(&client, args, SHORT_WORDS, index + 1000));
     let loaded: Vec<Measurement> =
         futures::future::join_all(together).await.into_iter().collect::<anyhow::Result<_>>()?;
@@ -117,6 +118,7 @@ fn flags(short: &[Measurement], long: &[Measurement], loaded: &[Measurement], ma
     // Attention makes each token of a long context slower, and the model has one time for all.
     let between = |of: &[Measurement]| median(of.iter().map(|one| one.between_tokens));
     let alone = between(short);
+    // A server may answer in one piece, which looks like no time between tokens.
     let measured = between(loaded) / alone.max(1e-9);
     let between = alone.midpoint(between(long));
     #[expect(clippy::cast_precision_loss, reason = "small counts")]

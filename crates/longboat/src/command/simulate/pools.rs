@@ -105,6 +105,7 @@ fn split_traffic(
     services: &[ServiceModel],
 ) -> anyhow::Result<RoutedRequests> {
     let mut failed = None;
+    // The first line that cannot be read ends the count.
     let readable = requests(args)?.map_while(|request| request.map_err(|error| failed = Some(error)).ok());
     let traffic = routes.count(services.len(), readable);
     if let Some(error) = failed {
