@@ -5,6 +5,8 @@ use std::{net::IpAddr, sync::LazyLock};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use regex::Regex;
 
+use super::patterns;
+
 /// The formats that the reference checks. It removes all others from a schema.
 const KNOWN: [&str; 25] = [
     "bsonobjectid",
@@ -42,6 +44,7 @@ pub(crate) fn known(format: &str) -> bool {
 /// Whether `text` has the format. Unknown formats accept everything.
 pub(crate) fn matches(format: &str, text: &str) -> bool {
     match format {
+        // The pattern begins with ten ASCII characters, so a character ends where the text is cut.
         "date-time" | "datetime" => DATE_TIME.is_match(text) && date(&text[..10]),
         "date" => date(text),
         "byte" => BASE64_STANDARD.decode(text).is_ok(),
@@ -66,7 +69,7 @@ pub(crate) fn matches(format: &str, text: &str) -> bool {
 macro_rules! regexes {
     ($($name:ident = $pattern:literal;)+) => {
         $(static $name: LazyLock<Regex> =
-            LazyLock::new(|| Regex::new($pattern).expect("the pattern is a literal that tests compile"));)+
+            LazyLock::new(|| patterns::compile($pattern).expect("the pattern is a literal that tests compile"));)+
     };
 }
 
@@ -101,4 +104,21 @@ fn cidr(text: &str) -> bool {
 
 fn version(uuid: &str) -> Option<char> {
     uuid.chars().filter(|c| *c != '-').nth(12)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn digits_of_other_scripts_are_no_digits() {
+        assert!(matches("date-time", "2026-11-30T22:10:00Z"));
+        for (format, text) in [
+            ("date-time", "\u{660}\u{660}\u{660}\u{660}-\u{660}1-01T00:00:00Z"),
+            ("date-time", "2026-1\u{661}-30T22:10:00Z"),
+            ("duration", "\u{665}s"),
+        ] {
+            assert!(!matches(format, text), "{format} {text}");
+        }
+    }
 }
