@@ -1,13 +1,18 @@
 //! Regular expressions with Go's semantics: `\d`, `\s`, `\w` and `\b` match only ASCII.
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 
 /// Compiles a pattern with Go's character classes.
 ///
 /// # Errors
 /// If it is not a valid regular expression.
 pub(crate) fn compile(source: &str) -> Result<Regex, regex::Error> {
-    Regex::new(&translate(source))
+    builder(source).build()
+}
+
+/// Like [`compile`], for patterns that need other limits.
+pub(crate) fn builder(source: &str) -> RegexBuilder {
+    RegexBuilder::new(&translate(source))
 }
 
 fn translate(source: &str) -> String {
@@ -48,6 +53,7 @@ fn translate(source: &str) -> String {
                 class = false;
                 out.push(']');
             }
+            // Doubled, they would be operators on classes in the `regex` crate.
             '&' | '~' if class => {
                 out.push('\\');
                 out.push(character);

@@ -165,6 +165,11 @@ fn rules_see_values_as_the_reference_shows_them() {
             json!({"l": [{"n": "ab"}, {"n": "ac"}]}),
         ),
         ("quantity(self.q).isLessThan(quantity('2Gi'))", json!({"q": text}), json!({"q": "1500Mi"})),
+        (
+            "self.a.matches('^\\\\d$') && !self.b.matches('^\\\\d$')",
+            json!({"a": text, "b": text}),
+            json!({"a": "3", "b": "\u{663}"}),
+        ),
         ("isIP(self.a) && !isURL(self.a)", json!({"a": text}), json!({"a": "10.0.0.1"})),
         (
             "self.m['k.x'] == 'v'",

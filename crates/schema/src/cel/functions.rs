@@ -6,9 +6,10 @@ use kube_cel::cel::{
     Context, ExecutionError, FunctionContext, ResolveResult,
     extractors::{Arguments, This},
 };
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 
 use super::budget::{spend, spend_regex};
+use crate::patterns;
 
 type Cel = kube_cel::cel::Value;
 type List = Arc<Vec<Cel>>;
@@ -103,7 +104,7 @@ fn matches(
             return Ok(known.is_match(&text));
         }
         spend_regex()?;
-        let compiled = RegexBuilder::new(&pattern)
+        let compiled = patterns::builder(&pattern)
             .size_limit(MAX_PATTERN_BYTES)
             .build()
             .map_err(|error| call.error(format!("'{pattern}' not a valid regex:\n{error}")))?;
