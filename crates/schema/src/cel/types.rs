@@ -157,9 +157,6 @@ fn walk<'s>(
             let item = range.and_then(|list| list.items.as_deref());
             walk(&loop_.accu_init, scope, source)?;
             scope.push((loop_.iter_var.clone(), item));
-            if let Some(second) = &loop_.iter_var2 {
-                scope.push((second.clone(), None));
-            }
             scope.push((loop_.accu_var.clone(), None));
             let result = [&loop_.loop_cond, &loop_.loop_step, &loop_.result]
                 .into_iter()
