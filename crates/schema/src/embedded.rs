@@ -1,61 +1,41 @@
 //! Metadata of the object itself and of embedded resources.
 
 use longboat_key::names::{self, NameRule};
+use longboat_types::{Field, Shape, TypeDef, type_def};
 use serde_json::{Map, Value};
 
 use super::{path::join, structural::Node, validate::type_of};
 use crate::Cause;
 
-/// The fields of ObjectMeta with their Go types.
-const FIELDS: [(&str, &str); 15] = [
-    ("annotations", "map[string]string"),
-    ("creationTimestamp", "string"),
-    ("deletionGracePeriodSeconds", "int64"),
-    ("deletionTimestamp", "string"),
-    ("finalizers", "[]string"),
-    ("generateName", "string"),
-    ("generation", "int64"),
-    ("labels", "map[string]string"),
-    ("managedFields", "[]v1.ManagedFieldsEntry"),
-    ("name", "string"),
-    ("namespace", "string"),
-    ("ownerReferences", "[]v1.OwnerReference"),
-    ("resourceVersion", "string"),
-    ("selfLink", "string"),
-    ("uid", "string"),
-];
-
-const OWNER_FIELDS: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
-
-const MANAGED_FIELDS: [&str; 7] =
-    ["apiVersion", "fieldsType", "fieldsV1", "manager", "operation", "subresource", "time"];
+const METADATA: &str = "meta.v1.ObjectMeta";
 
 /// Drops unknown fields of `metadata` at `path`. Returns their paths, sorted.
 pub(crate) fn prune_metadata(metadata: &mut Value, path: &str) -> Vec<String> {
     let mut dropped = Vec::new();
-    if let Value::Object(map) = metadata {
-        retain(map, path, &FIELDS.map(|(name, _)| name), &mut dropped);
-        for (list, known) in [("ownerReferences", &OWNER_FIELDS[..]), ("managedFields", &MANAGED_FIELDS[..])]
-        {
-            let Some(Value::Array(items)) = map.get_mut(list) else { continue };
-            for (index, item) in items.iter_mut().enumerate() {
-                if let Value::Object(item) = item {
-                    retain(item, &format!("{path}.{list}[{index}]"), known, &mut dropped);
-                }
-            }
-        }
+    if let (Value::Object(map), Some(def)) = (metadata, type_def(METADATA)) {
+        retain(map, path, def, &mut dropped);
     }
     dropped.sort();
     dropped
 }
 
-fn retain(map: &mut Map<String, Value>, path: &str, known: &[&str], dropped: &mut Vec<String>) {
-    map.retain(|name, _| {
-        let keep = known.contains(&name.as_str());
-        if !keep {
+/// Drops the fields that a type does not have, also in its lists of structs.
+fn retain(map: &mut Map<String, Value>, path: &str, def: &TypeDef, dropped: &mut Vec<String>) {
+    map.retain(|name, value| {
+        let Some(field) = def.field(name) else {
             dropped.push(format!("{path}.{name}"));
+            return false;
+        };
+        if let (Value::Array(items), Shape::Message { name: element, .. }) = (value, field.shape.leaf())
+            && let Some(def) = type_def(element)
+        {
+            for (index, item) in items.iter_mut().enumerate() {
+                if let Value::Object(item) = item {
+                    retain(item, &format!("{path}.{name}[{index}]"), def, dropped);
+                }
+            }
         }
-        keep
+        true
     });
 }
 
@@ -66,29 +46,33 @@ pub(crate) fn mistyped_metadata(metadata: &Value) -> Option<String> {
             format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", go_type(metadata))
         });
     };
-    FIELDS.into_iter().find_map(|(field, expected)| {
-        let (wrong, expected) = misfit(map.get(field)?, expected)?;
+    let def = type_def(METADATA)?;
+    map.iter().find_map(|(name, value)| {
+        let field = def.field(name)?;
+        let (wrong, expected) = misfit(value, field, &field.shape)?;
         let got = go_type(wrong);
         Some(format!(
-            "json: cannot unmarshal {got} into Go struct field ObjectMeta.{field} of type {expected}"
+            "json: cannot unmarshal {got} into Go struct field ObjectMeta.{name} of type {expected}"
         ))
     })
 }
 
 /// Returns the value, or the value in it, that Go cannot decode, with the type that it should have.
-fn misfit<'v>(value: &'v Value, expected: &'static str) -> Option<(&'v Value, &'static str)> {
-    match (expected, value) {
+fn misfit<'v>(value: &'v Value, field: &Field, shape: &Shape) -> Option<(&'v Value, String)> {
+    match (shape, value) {
         (_, Value::Null)
-        | ("string", Value::String(_))
-        | ("v1.OwnerReference" | "v1.ManagedFieldsEntry", Value::Object(_)) => None,
-        ("int64", Value::Number(number)) if !number.is_f64() => None,
-        ("map[string]string", Value::Object(entries)) => {
-            entries.values().find_map(|entry| misfit(entry, "string"))
+        | (Shape::String | Shape::Time, Value::String(_))
+        | (Shape::Message { .. }, Value::Object(_)) => None,
+        (Shape::Int64, Value::Number(number)) if !number.is_f64() => None,
+        (Shape::Map { value: inner, .. }, Value::Object(entries)) => {
+            entries.values().find_map(|entry| misfit(entry, field, inner))
         }
-        (list, Value::Array(items)) if list.starts_with("[]") => {
-            items.iter().find_map(|item| misfit(item, &list[2..]))
+        (Shape::List { element, .. }, Value::Array(items)) => {
+            items.iter().find_map(|item| misfit(item, field, element))
         }
-        _ => Some((value, expected)),
+        // A time decodes itself, from a string.
+        (Shape::Time, _) => Some((value, "string".to_owned())),
+        _ => Some((value, field.go_type_of(shape).to_string())),
     }
 }
 

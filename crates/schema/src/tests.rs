@@ -315,6 +315,8 @@ fn metadata_that_go_cannot_decode_is_refused_with_the_type_of_the_field() {
         (json!({"labels": {"a": null, "b": 1}}), "number", "labels", "string"),
         (json!({"annotations": []}), "array", "annotations", "map[string]string"),
         (json!({"finalizers": [null, {}]}), "object", "finalizers", "string"),
+        (json!({"uid": 1}), "number", "uid", "types.UID"),
+        (json!({"creationTimestamp": 1}), "number", "creationTimestamp", "string"),
         (json!({"ownerReferences": {}}), "object", "ownerReferences", "[]v1.OwnerReference"),
         (json!({"managedFields": ["x"]}), "string", "managedFields", "v1.ManagedFieldsEntry"),
     ];

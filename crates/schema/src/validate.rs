@@ -1,5 +1,6 @@
 //! Validates values against a schema, with the wording of the reference's OpenAPI validator.
 
+use longboat_types::float::shortest;
 use serde_json::{Map, Value};
 
 use super::{
@@ -56,11 +57,6 @@ fn invalid(path: &str, value: &Value, detail: &str) -> Cause {
 /// An error without a field.
 fn nowhere(detail: String) -> Cause {
     Cause::invalid("<nil>", &Value::from(""), detail)
-}
-
-/// A limit in the form in which Go prints a float.
-fn number(value: f64) -> String {
-    if value.abs() < 1e21 { format!("{value}") } else { format!("{value:e}").replace('e', "e+") }
 }
 
 // === impl ValidationOutcome ===
@@ -183,21 +179,21 @@ impl ValidationOutcome {
             && factor > 0.0
             && (n / factor).fract() != 0.0
         {
-            let detail = format!("should be a multiple of {}", number(factor));
+            let detail = format!("should be a multiple of {}", shortest(factor));
             self.causes.push(invalid(path, value, &detail));
         }
         if let Some(most) = bounds.maximum
             && (n > most || (bounds.exclusive_maximum && n >= most))
         {
             let or = if bounds.exclusive_maximum { "" } else { " or equal to" };
-            let detail = format!("should be less than{or} {}", number(most));
+            let detail = format!("should be less than{or} {}", shortest(most));
             self.causes.push(invalid(path, value, &detail));
         }
         if let Some(least) = bounds.minimum
             && (n < least || (bounds.exclusive_minimum && n <= least))
         {
             let or = if bounds.exclusive_minimum { "" } else { " or equal to" };
-            let detail = format!("should be greater than{or} {}", number(least));
+            let detail = format!("should be greater than{or} {}", shortest(least));
             self.causes.push(invalid(path, value, &detail));
         }
     }
