@@ -29,14 +29,24 @@ pub fn quote_with(text: &str, mark: char) -> String {
                 // Writing to a String cannot fail.
                 let _ = write!(out, "\\x{:02x}", c as u32);
             }
-            c if c.is_control() => {
+            c if is_printable(c) => out.push(c),
+            c if c as u32 > 0xffff => {
+                let _ = write!(out, "\\U{:08x}", c as u32);
+            }
+            c => {
                 let _ = write!(out, "\\u{:04x}", c as u32);
             }
-            c => out.push(c),
         }
     }
     out.push(mark);
     out
+}
+
+/// Whether Go prints a character: letters, marks, numbers, punctuation and symbols of all scripts, and of the spaces only that of
+/// ASCII.
+fn is_printable(c: char) -> bool {
+    // Rust escapes the same ones. As the first character of a text, it would escape a combining mark, too.
+    c.is_ascii() || ['a', c].iter().collect::<String>().escape_debug().count() == 2
 }
 
 #[cfg(test)]
@@ -47,5 +57,11 @@ mod tests {
     fn control_characters_are_escaped_as_go_escapes_them() {
         assert_eq!(quote("a\"b\\\n\u{7}\u{1}\u{7f}\u{85}é'"), r#""a\"b\\\n\a\x01\x7f\u0085é'""#);
         assert_eq!(quote_with("'\"", '\''), r#"'\'"'"#);
+    }
+
+    #[test]
+    fn what_one_cannot_see_is_escaped() {
+        assert_eq!(quote("a\u{a0}b\u{200b}\u{feff}\u{e0001}"), r#""a\u00a0b\u200b\ufeff\U000e0001""#);
+        assert_eq!(quote("模型 e\u{301} 😀"), "\"模型 e\u{301} 😀\"");
     }
 }
