@@ -42,7 +42,7 @@ use std::{borrow::Cow, collections::HashMap, sync::LazyLock};
 use serde_json::Value;
 
 pub use kinds::{type_of_kind, type_of_object};
-pub use markers::{Markers, field_markers, type_markers};
+pub use markers::{MAP_TYPE, field_markers, type_markers};
 
 /// The annotation with what `kubectl apply` has applied, as JSON: it has the whole object again.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -219,9 +219,9 @@ impl TypeDef {
     }
 
     /// The field in which the place at a JSON pointer is, and the type of that place.
-    pub fn place(&self, pointer: &str) -> Option<(&'static Field, &'static Shape)> {
+    pub fn place(&self, pointer: &str) -> Option<(&Field, &Shape)> {
         let mut steps = pointer.split('/').skip(1);
-        let mut field = type_def(self.name)?.field(steps.next()?)?;
+        let mut field = self.field(steps.next()?)?;
         let mut shape = &field.shape;
         for step in steps {
             shape = match shape {

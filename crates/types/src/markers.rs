@@ -1,43 +1,40 @@
-//! Provides the table's information as OpenAPI extensions, for CRDs that embed Kubernetes types.
+//! Provides the table's information as OpenAPI extensions, with which server-side apply merges a type as it merges built-in kinds.
+
+use serde_json::{Map, Value, json};
 
 use super::{ListKind, Shape, type_def};
 
-/// The extensions of a field in a CRD schema, with which server-side apply merges it like a field of built-in kinds.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Markers {
-    /// `x-kubernetes-list-type`: `atomic`, `set` or `map`.
-    pub list_type: Option<&'static str>,
-    /// `x-kubernetes-list-map-keys`; empty unless the type is `map`.
-    pub list_map_keys: Vec<&'static str>,
-    /// `x-kubernetes-map-type`: `atomic` or absent.
-    pub map_type: Option<&'static str>,
-}
+/// Says that server-side apply treats a map or a struct as one value.
+pub const MAP_TYPE: &str = "x-kubernetes-map-type";
 
-/// Returns the markers of a field of a type. The type's name may have the form of OpenAPI (`io.k8s.api.core.v1.Container`).
-/// Returns `None` if the table does not have the type or field.
-pub fn field_markers(type_name: &str, field: &str) -> Option<Markers> {
-    let shape = &type_def(type_name)?.field(field)?.shape;
-    Some(match shape {
-        Shape::List { kind, .. } => match kind {
-            ListKind::Atomic => Markers { list_type: Some("atomic"), ..Markers::default() },
-            ListKind::Set => Markers { list_type: Some("set"), ..Markers::default() },
-            ListKind::Map(keys) => {
-                Markers { list_type: Some("map"), list_map_keys: keys.clone(), map_type: None }
-            }
-        },
-        Shape::Map { atomic: true, .. } => Markers { map_type: Some("atomic"), ..Markers::default() },
-        Shape::Message { name, atomic } => {
-            let atomic = *atomic || type_def(name).is_some_and(|def| def.atomic);
-            Markers { map_type: atomic.then_some("atomic"), ..Markers::default() }
+/// Returns the extensions of a field of a type. The type's name may have the form of OpenAPI (`io.k8s.api.core.v1.Container`). A field
+/// that the table does not have has none.
+pub fn field_markers(type_name: &str, field: &str) -> Map<String, Value> {
+    let field = type_def(type_name).and_then(|def| def.field(field));
+    match field.map(|field| &field.shape) {
+        Some(Shape::List { kind, .. }) => {
+            let (list_type, keys) = match kind {
+                ListKind::Atomic => ("atomic", None),
+                ListKind::Set => ("set", None),
+                ListKind::Map(keys) => ("map", Some(("x-kubernetes-list-map-keys".to_owned(), json!(keys)))),
+            };
+            [("x-kubernetes-list-type".to_owned(), json!(list_type))].into_iter().chain(keys).collect()
         }
-        _ => Markers::default(),
-    })
+        Some(Shape::Map { atomic, .. }) => map_type(*atomic),
+        Some(Shape::Message { name, atomic }) => {
+            map_type(*atomic || type_def(name).is_some_and(|def| def.atomic))
+        }
+        _ => Map::new(),
+    }
 }
 
-/// Returns the markers of a type itself: whether the whole struct is atomic.
-pub fn type_markers(type_name: &str) -> Option<Markers> {
-    let def = type_def(type_name)?;
-    Some(Markers { map_type: def.atomic.then_some("atomic"), ..Markers::default() })
+/// Returns the extensions of a type itself: whether the whole struct is atomic.
+pub fn type_markers(type_name: &str) -> Map<String, Value> {
+    map_type(type_def(type_name).is_some_and(|def| def.atomic))
+}
+
+fn map_type(is_atomic: bool) -> Map<String, Value> {
+    is_atomic.then(|| (MAP_TYPE.to_owned(), json!("atomic"))).into_iter().collect()
 }
 
 #[cfg(test)]
@@ -46,14 +43,16 @@ mod tests {
 
     #[test]
     fn markers_are_those_of_the_built_in_kinds() {
-        let markers = field_markers("io.k8s.api.core.v1.Container", "ports").unwrap();
-        assert_eq!(markers.list_type, Some("map"));
-        assert_eq!(markers.list_map_keys, ["containerPort", "protocol"]);
-        assert_eq!(field_markers("core.v1.Container", "args").unwrap().list_type, Some("atomic"));
-        assert_eq!(field_markers("core.v1.PodSpec", "nodeSelector").unwrap().map_type, Some("atomic"));
-        assert_eq!(field_markers("meta.v1.ObjectMeta", "finalizers").unwrap().list_type, Some("set"));
-        let selector = type_markers("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector").unwrap();
-        assert_eq!(selector.map_type, Some("atomic"));
-        assert_eq!(field_markers("core.v1.Container", "nothing"), None);
+        let field = |name, field| Value::Object(field_markers(name, field));
+        assert_eq!(
+            field("io.k8s.api.core.v1.Container", "ports"),
+            json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["containerPort", "protocol"]})
+        );
+        assert_eq!(field("core.v1.Container", "args"), json!({"x-kubernetes-list-type": "atomic"}));
+        assert_eq!(field("core.v1.PodSpec", "nodeSelector"), json!({MAP_TYPE: "atomic"}));
+        assert_eq!(field("meta.v1.ObjectMeta", "finalizers"), json!({"x-kubernetes-list-type": "set"}));
+        assert_eq!(field("core.v1.Container", "nothing"), json!({}));
+        let selector = type_markers("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector");
+        assert_eq!(Value::Object(selector), json!({MAP_TYPE: "atomic"}));
     }
 }

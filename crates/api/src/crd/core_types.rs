@@ -1,7 +1,7 @@
 //! Adds facts about the embedded core types that their Go types have and k8s-openapi's schemas lack: list types, defaults,
 //! quantities.
 
-use longboat_types::{DefaultValue, Markers, TypeDef, field_markers, type_def, type_markers};
+use longboat_types::{DefaultValue, MAP_TYPE, TypeDef, field_markers, type_def, type_markers};
 use serde_json::{Map, Value, json};
 
 /// The pattern of a quantity, as in the output of controller-gen.
@@ -23,19 +23,15 @@ pub(super) fn complete(type_name: &str, schema: &mut Map<String, Value>) {
         "io.k8s.apimachinery.pkg.apis.meta.v1.Condition" => constrain_condition(schema),
         _ => {}
     }
-    if let Some(markers) = type_markers(type_name) {
-        mark(schema, &markers);
-    }
+    schema.extend(type_markers(type_name));
     let def = type_def(type_name);
     if def.is_some_and(embeds_an_atomic_struct) {
-        schema.insert("x-kubernetes-map-type".to_owned(), json!("atomic"));
+        schema.insert(MAP_TYPE.to_owned(), json!("atomic"));
     }
     let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
     for (field, property) in properties {
         let Value::Object(property) = property else { continue };
-        if let Some(markers) = field_markers(type_name, field) {
-            mark(property, &markers);
-        }
+        property.extend(field_markers(type_name, field));
         if let Some(DefaultValue::Schema(default)) = def.and_then(|def| def.field(field)?.default.as_ref()) {
             property.insert("default".to_owned(), default.clone());
         }
@@ -46,19 +42,6 @@ pub(super) fn complete(type_name: &str, schema: &mut Map<String, Value>) {
 /// built-in kinds do not.
 fn embeds_an_atomic_struct(def: &TypeDef) -> bool {
     def.embedded().any(|(_, name)| type_def(name).is_some_and(|embedded| embedded.atomic))
-}
-
-/// Writes the markers from the table of types, which strategic merge and server-side apply share.
-fn mark(schema: &mut Map<String, Value>, markers: &Markers) {
-    if let Some(list_type) = markers.list_type {
-        schema.insert("x-kubernetes-list-type".to_owned(), json!(list_type));
-    }
-    if !markers.list_map_keys.is_empty() {
-        schema.insert("x-kubernetes-list-map-keys".to_owned(), json!(markers.list_map_keys));
-    }
-    if let Some(map_type) = markers.map_type {
-        schema.insert("x-kubernetes-map-type".to_owned(), json!(map_type));
-    }
 }
 
 /// The schema of a pod's volume claim metadata. Without properties, the API server would silently prune all of it.

@@ -1,6 +1,6 @@
 //! Components for the built-in kinds.
 
-use longboat_types::{field_markers, type_def, type_markers};
+use longboat_types::{MAP_TYPE, field_markers, type_def, type_markers};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
@@ -82,27 +82,19 @@ fn to_openapi_references(schema: &mut Value) {
 
 /// Adds the extensions that say how lists and maps merge, in strategic merge and in server-side apply.
 fn mark(name: &str, schema: &mut Value) {
-    if type_markers(name).is_some_and(|markers| markers.map_type.is_some()) {
-        schema["x-kubernetes-map-type"] = "atomic".into();
-    }
+    let Value::Object(schema) = schema else { return };
+    schema.extend(type_markers(name));
     let table = type_def(name);
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
     for (field, schema) in properties {
         let Some(schema) = schema.as_object_mut() else { continue };
-        let refers = schema.contains_key("allOf") || schema.contains_key("$ref");
-        let mut put = |key: &str, value: Value| schema.insert(key.to_owned(), value);
-        if let Some(markers) = field_markers(name, field) {
-            if let Some(kind) = markers.list_type {
-                put("x-kubernetes-list-type", kind.into());
-            }
-            if !markers.list_map_keys.is_empty() {
-                put("x-kubernetes-list-map-keys", json!(markers.list_map_keys));
-            }
-            // An atomic type carries the marker itself.
-            if let Some(kind) = markers.map_type.filter(|_| !refers) {
-                put("x-kubernetes-map-type", kind.into());
-            }
+        let mut markers = field_markers(name, field);
+        // An atomic type carries the marker itself.
+        if schema.contains_key("allOf") || schema.contains_key("$ref") {
+            markers.remove(MAP_TYPE);
         }
+        schema.extend(markers);
+        let mut put = |key: &str, value: Value| schema.insert(key.to_owned(), value);
         let Some(strategy) = table.and_then(|table| table.field(field)).map(|field| field.patch) else {
             continue;
         };
