@@ -130,15 +130,9 @@ impl StructuralSchema {
         &self.inner.text
     }
 
-    /// The paths of the fields that pruning drops (`spec.nope`, `spec.items[0].x`), in the reference's order: those in the
-    /// metadata, those that the schema lacks, those in embedded metadata, each sorted.
-    pub fn unknown_fields(&self, object: &Value) -> Vec<String> {
-        self.prune(&mut object.clone())
-    }
-
-    /// Drops unknown fields, and returns their paths as in [`Self::unknown_fields`]. Does not fill in defaults: an object
-    /// that is converted to this version is only pruned. Floats without a fraction become integers, because Go prints them
-    /// so.
+    /// Drops unknown fields. Returns their paths (`spec.nope`, `spec.items[0].x`) in the reference's order: those in the metadata,
+    /// those that the schema lacks, those in embedded metadata, each sorted. Does not fill in defaults: an object that is converted
+    /// to this version is only pruned. Floats without a fraction become integers, because Go prints them so.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
         numbers::make_whole(object);
         let mut dropped = match object.get_mut("metadata") {
