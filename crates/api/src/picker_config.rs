@@ -11,19 +11,19 @@ pub const FORMER_VERSION: &str = "llm-d.ai/v1alpha1";
 /// The version of the time before llm-d had its own group.
 pub const OLDEST_VERSION: &str = "inference.networking.x-k8s.io/v1alpha1";
 
-/// The spellings under which the picker takes its configuration as text.
-const TEXT_FLAGS: [&str; 4] = ["--config-text", "-config-text", "--configText", "-configText"];
-/// The spellings under which the picker takes the path of a configuration file.
-const FILE_FLAGS: [&str; 4] = ["--config-file", "-config-file", "--configFile", "-configFile"];
-
 /// Whether the value of a flag is the text of a configuration.
 pub fn is_text_flag(flag: &str) -> bool {
-    TEXT_FLAGS.contains(&flag)
+    matches!(name_of(flag), Some("config-text" | "configText"))
 }
 
 /// Whether a flag gives the picker its configuration, as text or as a file.
 pub fn is_config_flag(flag: &str) -> bool {
-    is_text_flag(flag) || FILE_FLAGS.contains(&flag)
+    is_text_flag(flag) || matches!(name_of(flag), Some("config-file" | "configFile"))
+}
+
+/// The name of a flag. The picker takes one dash for two, as programs in Go do.
+fn name_of(flag: &str) -> Option<&str> {
+    flag.strip_prefix("--").or_else(|| flag.strip_prefix('-'))
 }
 
 /// Returns the first flag with a configuration, and its value, which follows `=` or is the next argument.

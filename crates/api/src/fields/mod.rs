@@ -9,7 +9,6 @@
 mod model;
 mod older;
 mod placement;
-mod plugins;
 mod router;
 mod row;
 mod scaling;

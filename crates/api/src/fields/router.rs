@@ -1,14 +1,16 @@
 //! Route, Gateways, Ingresses, pool and picker: rows below `spec`.
 
-use super::plugins;
+use serde_json::Value;
+
 use super::row::{Row, Site};
-use crate::names::MAIN_CONTAINER;
-use crate::v1alpha2::{RouterSpec, SchedulerSpec};
 use crate::{
     foreign::httproute::HTTPRouteRule,
-    picker_config::{FORMER_VERSION, OLDEST_VERSION, plugin_types},
+    labels,
+    names::MAIN_CONTAINER,
+    picker_config::{FORMER_VERSION, OLDEST_VERSION, is_config_flag, plugin_types},
+    picker_plugins,
+    v1alpha2::{RouterSpec, SchedulerSpec},
 };
-use crate::{labels, picker_plugins};
 
 pub(super) const ROWS: &[Row] = &[
     Row::with_effect("router.route.http.refs[].name", "the HTTPRoutes that lead to the service"),
@@ -93,9 +95,6 @@ const ALIASES: [(&str, &str); 4] = [
     (picker_plugins::PRECISE_SCORER, "precise-prefix-cache-producer with prefix-cache-scorer"),
 ];
 
-/// The flags with which a picker takes its configuration.
-const CONFIG_FLAGS: [&str; 4] = ["config-text", "configText", "config-file", "configFile"];
-
 fn router<'a>(site: &Site<'a>) -> Option<&'a RouterSpec> {
     site.spec.router.as_deref()
 }
@@ -112,11 +111,8 @@ fn configured_twice(site: &Site<'_>) -> Option<String> {
     scheduler.config.as_ref()?;
     let containers = scheduler.template.as_ref()?.containers.iter().enumerate();
     containers.filter(|(_, container)| container.name == MAIN_CONTAINER).find_map(|(at, main)| {
-        let flag = main.args.iter().flatten().find_map(|word| {
-            let flag = word.split('=').next()?;
-            let name = flag.trim_start_matches('-');
-            (flag != name && CONFIG_FLAGS.contains(&name)).then_some(flag)
-        })?;
+        let mut flags = main.args.iter().flatten().filter_map(|word| word.split('=').next());
+        let flag = flags.find(|flag| is_config_flag(flag))?;
         let path = format!("router.scheduler.template.containers[{at}].args");
         let text = format!(
             "has {flag}, which has no effect beside spec.router.scheduler.config: remove one of them"
@@ -145,10 +141,16 @@ fn extra_picker_container(site: &Site<'_>) -> Option<String> {
 
 /// Old names, which are still understood.
 fn aliases(site: &Site<'_>) -> Option<String> {
-    let scheduler = site.scheduler()?;
-    scheduler.config.as_ref()?.inline.as_ref()?;
-    let config = plugins::config(scheduler)?;
-    let old = plugin_types(&config).find_map(|kind| ALIASES.iter().find(|(old, _)| *old == kind));
+    let parsed;
+    let config = match site.scheduler()?.config.as_ref()?.inline.as_ref()? {
+        // The schema takes no text, but not every caller has checked it.
+        Value::String(text) => {
+            parsed = serde_saphyr::from_str(text).ok()?;
+            &parsed
+        }
+        inline => inline,
+    };
+    let old = plugin_types(config).find_map(|kind| ALIASES.iter().find(|(old, _)| *old == kind));
     if let Some((old, new)) = old {
         let text = format!("uses the deprecated plugin {old}: it is read as {new}");
         return site.note("router.scheduler.config.inline", &text);

@@ -1,7 +1,7 @@
 //! Findings about the configuration of a service's picker: what the picker itself would say when it starts.
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
-use longboat_api::v1alpha2::LLMInferenceService;
+use longboat_api::{picker_config::is_text_flag, v1alpha2::LLMInferenceService};
 use longboat_compose::{DEFAULT_CONFIG_KEY, platform::Images};
 use longboat_key::{Key, Name, Namespace, nearest};
 use longboat_manifest::{Document, parallel};
@@ -255,10 +255,6 @@ impl<'a> PickerConfigText<'a> {
             Some(Self { document, path, text: text.to_owned(), is_text: true })
         })
     }
-}
-
-fn is_text_flag(word: &str) -> bool {
-    matches!(word.trim_start_matches('-'), "config-text" | "configText") && word.starts_with('-')
 }
 
 fn below(path: &str, inner: &str) -> String {
