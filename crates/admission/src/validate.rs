@@ -6,7 +6,7 @@ use longboat_api::{
     fields,
     picker_choice::PickerChoice,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig, LLMInferenceServiceSpec},
-    validation::{self, Report, Rules},
+    validation::{self, Report},
 };
 use longboat_compose::{Platform, sample};
 use longboat_key::{Name, Namespace};
@@ -25,7 +25,7 @@ pub fn validate(subject: Subject, request: &Request<'_>, facts: &Facts) -> Answe
 
 /// Returns why a service in the storage version may not be created, or `None` if it may.
 pub(crate) fn creation(service: &LLMInferenceService) -> Option<Denial> {
-    let report = validation::validate_create(service, Rules::V1Alpha2);
+    let report = validation::validate_create(service, Version::V1Alpha2);
     verdict(Subject::Service, service.metadata.name.as_deref(), report).denial
 }
 
@@ -36,12 +36,11 @@ fn service(request: &Request<'_>, facts: &Facts) -> Result<Answer, Denial> {
     }
     let version = request.version;
     let new: LLMInferenceService = hub::read(object, version)?;
-    let rules = rules(version);
     let old = stored(request).map(|old| hub::read::<LLMInferenceService>(old, version));
     let mut report = match old {
-        Some(Ok(old)) => validation::validate_update(&old, &new, rules),
+        Some(Ok(old)) => validation::validate_update(&old, &new, version),
         // The stored object cannot be decoded, so every valid new object is an improvement.
-        Some(Err(_)) | None => validation::validate_create(&new, rules),
+        Some(Err(_)) | None => validation::validate_create(&new, version),
     };
     if version == Version::V1Alpha1 {
         older::check(object, &mut report);
@@ -140,14 +139,6 @@ fn check_templates(config: &Value, facts: &Facts, report: &mut Report) -> Result
 /// The stored object of an update.
 fn stored<'a>(request: &Request<'a>) -> Option<&'a Value> {
     request.old.filter(|_| request.operation == "UPDATE")
-}
-
-/// The rules for objects of a version.
-fn rules(version: Version) -> Rules {
-    match version {
-        Version::V1Alpha1 => Rules::V1Alpha1,
-        Version::V1Alpha2 => Rules::V1Alpha2,
-    }
 }
 
 fn verdict(subject: Subject, name: Option<&str>, report: Report) -> Answer {

@@ -25,40 +25,31 @@ mod words;
 pub use causes::{Cause, CauseKind, Report};
 pub use config::{validate_config, validate_config_deletion, validate_config_update};
 
-use crate::v1alpha2::LLMInferenceService;
+use crate::{conversion::Version, v1alpha2::LLMInferenceService};
 
-/// The version whose rules apply to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rules {
-    /// `v1alpha1`: routes and Gateways exclude each other even if they agree, and there are no warnings.
-    V1Alpha1,
-    /// `v1alpha2`.
-    V1Alpha2,
-}
-
-/// Checks a new service.
-pub fn validate_create(service: &LLMInferenceService, rules: Rules) -> Report {
+/// Checks a new service, which was written in this version.
+pub fn validate_create(service: &LLMInferenceService, version: Version) -> Report {
     let mut report = Report::default();
     name::check(service, &mut report);
-    validate_spec(service, rules, &mut report);
+    validate_spec(service, version, &mut report);
     report
 }
 
 /// Checks an updated service against its previous state. A service that is being deleted is always accepted, so that
 /// finalizers can be removed from objects that have become invalid.
-pub fn validate_update(old: &LLMInferenceService, new: &LLMInferenceService, rules: Rules) -> Report {
+pub fn validate_update(old: &LLMInferenceService, new: &LLMInferenceService, version: Version) -> Report {
     let mut report = Report::default();
     if new.metadata.deletion_timestamp.is_none() {
-        validate_spec(new, rules, &mut report);
+        validate_spec(new, version, &mut report);
         immutability::check(&old.spec, &new.spec, &mut report);
     }
     report
 }
 
-fn validate_spec(service: &LLMInferenceService, rules: Rules, report: &mut Report) {
+fn validate_spec(service: &LLMInferenceService, version: Version, report: &mut Report) {
     let spec = &service.spec;
     if let Some(router) = &spec.router {
-        router::check(router, rules, report);
+        router::check(router, version, report);
         traffic::check(router, report);
     }
     for (path, workload) in spec.workloads() {

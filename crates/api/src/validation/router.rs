@@ -1,13 +1,14 @@
 //! Rules for routes and Gateways.
 
-use super::{Report, Rules};
+use super::Report;
+use crate::conversion::Version;
 use crate::foreign::reference::ParentReference;
 use crate::v1alpha2::{GatewayReference, RouterSpec};
 
 const HTTP: &str = "spec.router.route.http";
 
-/// Checks that route and gateway are compatible.
-pub(super) fn check(router: &RouterSpec, rules: Rules, report: &mut Report) {
+/// Checks that route and gateway are compatible. In `v1alpha1`, they exclude each other even if they agree.
+pub(super) fn check(router: &RouterSpec, version: Version, report: &mut Report) {
     let Some(http) = router.route.as_ref().and_then(|route| route.http.as_ref()) else { return };
     if !http.refs.is_empty() && http.spec.is_some() {
         report.invalid(
@@ -31,7 +32,7 @@ pub(super) fn check(router: &RouterSpec, rules: Rules, report: &mut Report) {
     if spec.parent_refs.is_empty() || gateway.refs.is_empty() {
         return;
     }
-    if rules == Rules::V1Alpha1 {
+    if version == Version::V1Alpha1 {
         report.invalid(
             format!("{HTTP}.spec"),
             spec,

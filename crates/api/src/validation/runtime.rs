@@ -31,7 +31,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::validation::{Rules, validate_config, validate_create};
+    use crate::{
+        conversion::Version,
+        validation::{validate_config, validate_create},
+    };
 
     fn fields(spec: Value) -> Vec<String> {
         let mut report = Report::default();
@@ -108,7 +111,7 @@ mod tests {
     fn what_must_go_is_not_to_be_completed() {
         let complete = |spec: Value| {
             let service = json!({"metadata": {"name": "llm"}, "spec": spec});
-            let report = validate_create(&serde_json::from_value(service).unwrap(), Rules::V1Alpha2);
+            let report = validate_create(&serde_json::from_value(service).unwrap(), Version::V1Alpha2);
             report.errors.into_iter().map(|error| error.field).collect::<Vec<_>>()
         };
         let of = |spec: Value| {
@@ -130,7 +133,7 @@ mod tests {
         {
             let spec = json!({"model": {"uri": "hf://a/b"}, "runtime": name});
             let object = json!({"metadata": {"name": "llm"}, "spec": spec});
-            let service = validate_create(&serde_json::from_value(object.clone()).unwrap(), Rules::V1Alpha2);
+            let service = validate_create(&serde_json::from_value(object.clone()).unwrap(), Version::V1Alpha2);
             let config = validate_config(&serde_json::from_value(object).unwrap());
             for report in [service, config] {
                 let fields: Vec<_> = report.errors.iter().map(|error| error.field.as_str()).collect();
