@@ -79,7 +79,7 @@ mod tests {
             let is_read = match annotation {
                 SERVING_PROOF => ProofMode::of_annotations(annotations.as_ref()).is_ok(),
                 PICKER => PickerChoice::of_annotations(annotations.as_ref()).is_some(),
-                _ => switches::value(annotations.as_ref(), annotation).is_ok(),
+                _ => switches::value(annotations.as_ref(), annotation).is_some(),
             };
             assert_eq!(said(annotation, word).is_empty(), is_read, "{annotation} {word}");
         }

@@ -40,7 +40,7 @@ const VARIABLES: [&str; 3] = ["VLLM_KV_CACHE_LAYOUT", "VLLM_MOONCAKE_BOOTSTRAP_P
 /// Whether pods of different revisions are kept apart: as the service's annotation says, or else the platform. An unknown
 /// word counts as unset, because admission refuses it.
 pub(crate) fn is_wanted(context: &Context) -> bool {
-    let own = switches::value(context.service.metadata.annotations.as_ref(), KV_PAIRING).ok().flatten();
+    let own = switches::value(context.service.metadata.annotations.as_ref(), KV_PAIRING);
     context.spec.prefill.is_some() && own.unwrap_or(context.snapshot.platform.kv_pairing)
 }
 

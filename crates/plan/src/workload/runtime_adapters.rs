@@ -30,7 +30,7 @@ pub(crate) struct Loader<'a> {
 pub(crate) fn loader<'a>(context: &Context<'a>) -> Option<Result<Loader<'a>, String>> {
     let annotations = context.service.metadata.annotations.as_ref();
     // Admission refuses other words.
-    let is_on = switches::value(annotations, RUNTIME_ADAPTERS).ok().flatten().unwrap_or_default();
+    let is_on = switches::value(annotations, RUNTIME_ADAPTERS).unwrap_or_default();
     is_on.then(|| of_service(context))
 }
 

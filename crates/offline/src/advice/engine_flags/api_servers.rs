@@ -69,7 +69,7 @@ fn loads_adapters(
         return Some(open);
     }
     let annotations = service.metadata.annotations.as_ref();
-    let asked = switches::value(annotations, RUNTIME_ADAPTERS).ok().flatten() == Some(true);
+    let asked = switches::value(annotations, RUNTIME_ADAPTERS) == Some(true);
     (asked && !spec.adapters().is_empty()).then_some("the annotation longboat.dev/runtime-adapters")
 }
 
