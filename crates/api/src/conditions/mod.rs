@@ -7,5 +7,5 @@ mod table;
 
 pub use condition::{Condition, ConditionStatus, Severity};
 pub use engine::{Conditions, set_transition_times};
-pub use rollup::{GATED, GATED_DISAGGREGATED, ROUTER, Rollup, SERVICE, WORKLOADS};
+pub use rollup::{GATED, GATED_DISAGGREGATED, SERVICE};
 pub use table::{ALL, Row, WhenStopped, types};

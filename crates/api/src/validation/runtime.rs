@@ -133,7 +133,8 @@ mod tests {
         {
             let spec = json!({"model": {"uri": "hf://a/b"}, "runtime": name});
             let object = json!({"metadata": {"name": "llm"}, "spec": spec});
-            let service = validate_create(&serde_json::from_value(object.clone()).unwrap(), Version::V1Alpha2);
+            let service =
+                validate_create(&serde_json::from_value(object.clone()).unwrap(), Version::V1Alpha2);
             let config = validate_config(&serde_json::from_value(object).unwrap());
             for report in [service, config] {
                 let fields: Vec<_> = report.errors.iter().map(|error| error.field.as_str()).collect();

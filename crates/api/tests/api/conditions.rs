@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use longboat_api::conditions::{
-    Condition, ConditionStatus, Conditions, SERVICE, WORKLOADS, set_transition_times, types,
+    Condition, ConditionStatus, Conditions, SERVICE, set_transition_times, types,
 };
 
 fn at(second: i64) -> Timestamp {
@@ -60,7 +60,7 @@ fn a_roll_up_takes_the_first_false_part_and_leaves_its_message_alone() {
     let mut conditions = Conditions::new(SERVICE, &mut list, at(1));
     conditions.mark_unknown(types::MAIN_WORKLOAD_READY, "", "");
     conditions.mark_false(types::SCALING_READY, "HPAProgressing", "50% done");
-    WORKLOADS.apply(&mut conditions);
+    conditions.roll_up(types::WORKLOADS_READY);
     let rolled = conditions.get(types::WORKLOADS_READY).unwrap();
     assert_eq!((rolled.reason.as_str(), rolled.message.as_str()), ("HPAProgressing", "50% done"));
 }

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::jiff::Timestamp;
 use longboat_api::{
     annotations::ACCELERATOR_TYPE,
-    conditions::{Conditions, ROUTER, SERVICE, WORKLOADS, set_transition_times, types},
+    conditions::{Conditions, SERVICE, set_transition_times, types},
     reasons::condition::{FINALIZATION_PENDING, NEW_OBSERVED_GENERATION_FAILURE},
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec, LLMInferenceServiceStatus},
 };
@@ -154,10 +154,10 @@ fn report(
     scaling::report(reconciled, conditions);
     if let Some(problem) = problem.filter(|problem| problem.phase == Phase::Workload) {
         conditions.mark_false(problem.condition, problem.reason, &problem.message);
-        WORKLOADS.apply(conditions);
+        conditions.roll_up(types::WORKLOADS_READY);
         return;
     }
-    WORKLOADS.apply(conditions);
+    conditions.roll_up(types::WORKLOADS_READY);
 
     // A reference that was there when the service was planned may be gone in the snapshot after the writes.
     let dangling = problem.is_none().then(|| router::references::check(&reconciled.context).err()).flatten();
@@ -172,7 +172,7 @@ fn report(
             false
         }
     };
-    ROUTER.apply(conditions);
+    conditions.roll_up(types::ROUTER_READY);
     if complete {
         references::workloads(reconciled, status);
     }

@@ -1,7 +1,10 @@
 //! The status of a service that an annotation stops.
 
 use longboat_api::{
-    conditions::{ALL, Conditions, ROUTER, WORKLOADS, WhenStopped},
+    conditions::{
+        ALL, Conditions, WhenStopped,
+        types::{ROUTER_READY, WORKLOADS_READY},
+    },
     reasons::condition::STOPPED,
     v1alpha2::LLMInferenceServiceStatus,
 };
@@ -15,8 +18,8 @@ pub(super) fn report(status: &mut LLMInferenceServiceStatus, conditions: &mut Co
             WhenStopped::Unchanged => {}
         }
     }
-    WORKLOADS.apply(conditions);
-    ROUTER.apply(conditions);
+    conditions.roll_up(WORKLOADS_READY);
+    conditions.roll_up(ROUTER_READY);
     status.workloads = None;
     status.router = None;
     status.url = None;
