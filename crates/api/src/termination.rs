@@ -118,6 +118,8 @@ fn exceptions(lines: &[&str]) -> Vec<Exception> {
             }
         } else if text.starts_with(FATAL) {
             found.push(Exception { lines: (number, number), text: text.to_owned() });
+            // What another process still writes about its exception does not belong to this one.
+            continued = None;
         } else if is_exception(text)
             && let Some(first) = open.remove(record)
         {
@@ -269,6 +271,11 @@ OSError: no such model: x
         );
         let mixed: String = one.iter().zip(&other).flat_map(|(one, other)| [one.as_str(), other]).collect();
         assert_eq!(of(&mixed), "ValueError: no memory");
+
+        let first = logged("Worker pid=3", "ValueError: no memory\n  on device 0");
+        let (last, before) = first.split_last().unwrap();
+        let mixed = format!("{}Fatal Python error: Aborted\n{last}", before.concat());
+        assert_eq!(of(&mixed), "Fatal Python error: Aborted");
     }
 
     #[test]
