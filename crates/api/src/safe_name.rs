@@ -1,5 +1,6 @@
 //! Names that come from the text of a user, in a form that Kubernetes accepts.
 
+use longboat_key::names::is_label;
 use sha2::{Digest, Sha256};
 
 /// The longest DNS label.
@@ -15,15 +16,10 @@ pub fn short_hash(text: &str) -> String {
 /// Returns a DNS label for a text. A label stays as it is. In any other text, invalid characters are replaced, and a hash of the
 /// text keeps it distinct.
 pub fn safe_object_name(text: &str) -> String {
-    let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if !text.is_empty()
-        && text.len() <= MAX_LABEL
-        && text.chars().all(valid)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
-    {
+    if is_label(text) {
         return text.to_owned();
     }
+    let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let lower = text.chars().map(|c| c.to_ascii_lowercase());
     let safe: String = lower.map(|c| if valid(c) { c } else { '-' }).take(MAX_LABEL - HASH - 1).collect();
     format!("{}-{}", safe.trim_matches('-'), short_hash(text)).trim_start_matches('-').to_owned()

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
@@ -156,9 +157,9 @@ pub(super) fn read(mut annotations: Fields) -> Fields {
     for path in FIELDS {
         take(path, false);
     }
-    let readable = serde_json::from_value::<LLMInferenceServiceSpec>(kept.clone()).is_ok();
+    let is_readable = LLMInferenceServiceSpec::deserialize(&kept).is_ok();
     match kept {
-        Value::Object(kept) if readable => kept,
+        Value::Object(kept) if is_readable => kept,
         _ => Fields::new(),
     }
 }

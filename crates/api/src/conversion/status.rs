@@ -5,6 +5,7 @@
 //! survive any change of the object's own annotations. A client that writes its own status through `v1alpha1` drops them,
 //! and the controller's next reconcile restores them.
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
@@ -93,8 +94,9 @@ pub(super) fn up(status: &mut Fields) {
 /// Parses the annotation. Returns `None` if this code cannot have written it.
 fn read(text: &str) -> Option<Fields> {
     let kept: Value = serde_json::from_str(text).ok()?;
-    serde_json::from_value::<LLMInferenceServiceStatus>(kept.clone()).ok()?;
-    serde_json::from_value::<LLMInferenceServiceConfigStatus>(kept.clone()).ok()?;
+    // Both kinds have the annotation, and share all fields but one each.
+    LLMInferenceServiceStatus::deserialize(&kept).ok()?;
+    LLMInferenceServiceConfigStatus::deserialize(&kept).ok()?;
     match kept {
         Value::Object(kept) => Some(kept),
         _ => None,

@@ -9,15 +9,13 @@ mod core_types;
 mod inline;
 mod minimal;
 mod older;
-mod pickers;
 mod relax;
 mod vendored;
 
 pub use conversion::{Conversion, WebhookService};
 pub use minimal::minimal;
-pub use pickers::pickers;
 pub(crate) use vendored::{backend_reference, pool_spec, route_spec};
-pub use vendored::{foreign, gateway_kinds, optional, runtimes};
+pub use vendored::{foreign, gateway_kinds, optional, pickers, runtimes};
 
 use k8s_openapi::{ListableResource, Resource};
 use serde_json::{Value, json};
@@ -86,24 +84,22 @@ pub fn to_yaml(crd: &Value) -> Result<String, serde_saphyr::ser::Error> {
 }
 
 fn service(spec: &Value) -> Definition {
-    let mut columns = vec![
-        json!({"name": "URL", "type": "string", "jsonPath": ".status.url"}),
+    let columns = json!([
+        {"name": "URL", "type": "string", "jsonPath": ".status.url"},
         ready_column(),
         reason_column(),
         age_column(),
-    ];
-    columns.push(
-        json!({"name": "URLs", "type": "string", "priority": 1, "jsonPath": ".status.addresses[*].url"}),
-    );
-    columns.push(json!({
-        "name": "Download", "type": "string", "priority": 1,
-        "jsonPath": ".status.conditions[?(@.type=='ModelFetched')].message",
-    }));
+        {"name": "URLs", "type": "string", "priority": 1, "jsonPath": ".status.addresses[*].url"},
+        {
+            "name": "Download", "type": "string", "priority": 1,
+            "jsonPath": ".status.conditions[?(@.type=='ModelFetched')].message",
+        },
+    ]);
     let status = inline::schema_of::<v1alpha2::LLMInferenceServiceStatus>();
     Definition {
         short_names: &["llmisvc"],
         description: "A served large language model: its weights, its workloads, and how clients reach it.",
-        columns: Value::Array(columns),
+        columns,
         ..Definition::new::<v1alpha2::LLMInferenceService>(own_versions(spec, &status, |_| {}))
     }
 }

@@ -22,9 +22,6 @@ const DOCUMENTS: [&str; 9] = documents![
     "serving.kserve.io_clusterservingruntimes.yaml",
 ];
 
-/// The kinds of the Gateway API that only the gateway reads.
-const GATEWAY_KINDS: &str = include_str!("gateway-kinds.yaml");
-
 /// Marks a schema that is complete: [`super::inline`] leaves it as it is.
 pub(super) const COMPLETE: &str = "x-complete";
 
@@ -57,11 +54,17 @@ pub fn runtimes() -> Vec<Value> {
 
 /// Returns the CRDs of further kinds of the Gateway API, with what the gateway reads of them.
 pub fn gateway_kinds() -> Vec<Value> {
-    several(GATEWAY_KINDS)
+    several(include_str!("gateway-kinds.yaml"))
+}
+
+/// Returns the CRDs by which users of a picker set priorities and rename models: InferenceObjective and InferenceModelRewrite, in the
+/// groups that llm-d's pickers read.
+pub fn pickers() -> Vec<Value> {
+    several(include_str!("pickers.yaml"))
 }
 
 /// Parses embedded documents.
-pub(super) fn several(documents: &str) -> Vec<Value> {
+fn several(documents: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(documents).expect("a test reads the embedded files")
 }
 

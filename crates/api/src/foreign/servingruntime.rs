@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Affinity, Container, LocalObjectReference, PodSpec, Toleration, Volume};
-use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::engine::Engine;
 use crate::resource::kind;
@@ -14,7 +14,7 @@ kind! {
     /// A ServingRuntime: the pods of an engine, for the services of one namespace.
     pub struct ServingRuntime: "serving.kserve.io", "v1alpha1", "servingruntimes", Namespaced {
         spec: ServingRuntimeSpec,
-        status: ServingRuntimeStatus,
+        status: Value,
     }
 }
 
@@ -22,7 +22,7 @@ kind! {
     /// A ClusterServingRuntime: the pods of an engine, for the services of all namespaces.
     pub struct ClusterServingRuntime: "serving.kserve.io", "v1alpha1", "clusterservingruntimes", Cluster {
         spec: ServingRuntimeSpec,
-        status: ServingRuntimeStatus,
+        status: Value,
     }
 }
 
@@ -67,10 +67,6 @@ go_struct! {
         always pub name: String,
     }
 }
-
-/// What was observed of a runtime. Nothing writes it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServingRuntimeStatus {}
 
 // === impl ServingRuntimeSpec ===
 
