@@ -8,30 +8,26 @@ use serde_json::{Map, Value, json};
 
 use crate::{Facts, facts::ModelCache};
 
+const NOT_INSTALLED: &str =
+    "local models are enabled, but the kinds LocalModelCache and LocalModelNamespaceCache are not installed";
+
 /// Marks the service with the cache that has its model, or removes the marks. Returns warnings.
 ///
 /// Only the URIs in the service itself count, not those from a config. A service without a URI keeps the marks of its model.
 pub(crate) fn apply(service: &mut Value, facts: &Facts) -> Vec<String> {
-    let enabled = facts.platform.as_ref().is_ok_and(|platform| platform.local_model);
-    if !enabled || annotation(service, annotations::DISABLE_LOCAL_MODEL).is_some() {
+    let is_enabled = facts.platform.as_ref().is_ok_and(|platform| platform.local_model)
+        && annotation(service, annotations::DISABLE_LOCAL_MODEL).is_none();
+    let Some(caches) = facts.local_models.caches.as_ref().filter(|_| is_enabled) else {
         remove_marks(service, &MODEL_MARKS);
         remove_marks(service, &ADAPTER_MARKS);
-        return Vec::new();
-    }
-    let Some(caches) = &facts.local_models.caches else {
-        remove_marks(service, &MODEL_MARKS);
-        remove_marks(service, &ADAPTER_MARKS);
-        return vec![
-            "local models are enabled, but the kinds LocalModelCache and LocalModelNamespaceCache are not installed"
-                .to_owned(),
-        ];
+        return is_enabled.then(|| NOT_INSTALLED.to_owned()).into_iter().collect();
     };
     let lookup = Lookup::new(service, caches, &facts.local_models.node_groups);
     let uri = service.pointer("/spec/model/uri").and_then(Value::as_str).unwrap_or_default();
-    let hit = lookup.of_model(uri);
-    let adapters = adapters(service, &lookup);
-    match hit.map(|(cache, claim)| (cache.clone(), claim)) {
-        Some((cache, claim)) => mark(service, &cache, &claim),
+    // Both are looked up before the service changes.
+    let (hit, adapters) = (lookup.of_model(uri), adapters(service, &lookup));
+    match hit {
+        Some((cache, claim)) => mark(service, cache, &claim),
         // A model that only a config names is none of admission's business.
         None if uri.is_empty() => {}
         None => remove_marks(service, &MODEL_MARKS),

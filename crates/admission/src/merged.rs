@@ -11,7 +11,7 @@ use longboat_compose::outcome::Rejection;
 use longboat_schema::StructuralSchema;
 use serde_json::{Value, json};
 
-use crate::{Denial, Version, read::read, validate};
+use crate::{Denial, Version, hub, validate};
 
 /// Checks merged specs.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ impl MergedSpecs {
             let causes: Vec<_> = causes.into_iter().map(|cause| (cause.field, cause.message)).collect();
             return Some(Rejection { message: String::new(), causes });
         }
-        match read::<LLMInferenceService>(&object, Version::V1Alpha2) {
+        match hub::decode::<LLMInferenceService>(&object, Version::V1Alpha2) {
             Ok(service) => validate::creation(&service).map(of_denial),
             // Our types and the schema accept any text as a quantity, but the reference's decoder refuses some, such as
             // `1e1.5`.

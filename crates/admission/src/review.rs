@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use longboat_api::v1alpha2::GROUP;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use crate::{
     Denial, Facts, Request, Subject, Version,
     envelope::{self, MalformedReview},
-    mutate, patch, validate,
+    mutate, validate,
 };
 
 /// A webhook: its action, and the kind and version of its objects.
@@ -114,9 +115,9 @@ fn answer(hook: Hook, asked: &AdmissionRequest, facts: &Facts) -> Value {
             Ok(mutation) => {
                 let mut response = json!({"allowed": true});
                 if let Some(object) = &mutation.object {
-                    let patch = patch::difference(&asked.object, object);
+                    let patch = json!(json_patch::diff(&asked.object, object));
                     response["patchType"] = json!("JSONPatch");
-                    response["patch"] = json!(patch::encoded(&patch));
+                    response["patch"] = json!(BASE64_STANDARD.encode(patch.to_string()));
                 }
                 warn(&mut response, &mutation.warnings);
                 response

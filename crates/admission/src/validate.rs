@@ -12,7 +12,7 @@ use longboat_compose::{Platform, sample};
 use longboat_key::{Name, Namespace};
 use serde_json::Value;
 
-use crate::{Answer, Denial, Facts, Request, Subject, hub, model, older, read::read};
+use crate::{Answer, Denial, Facts, Request, Subject, hub, model, older};
 
 /// Checks an object that is created, updated or deleted.
 pub fn validate(subject: Subject, request: &Request<'_>, facts: &Facts) -> Answer {
@@ -65,8 +65,8 @@ fn config(request: &Request<'_>, facts: &Facts) -> Result<Answer, Denial> {
     if request.is_of_deleted() {
         return Ok(Answer::default());
     }
-    let hub = hub::of(object, version)?;
-    let new: LLMInferenceServiceConfig = read(&hub, version)?;
+    let converted = hub::of(object, version)?;
+    let new: LLMInferenceServiceConfig = hub::decode(&converted, version)?;
     let old = stored(request).map(|old| hub::read::<LLMInferenceServiceConfig>(old, version));
     let mut report = match old {
         Some(Ok(old)) => validation::validate_config_update(&old, &new, &facts.preset_prefix),
@@ -81,7 +81,7 @@ fn config(request: &Request<'_>, facts: &Facts) -> Result<Answer, Denial> {
     }
     report.warnings.extend(model::warnings(&new.spec));
     if report.is_accepted() {
-        check_templates(&hub, facts, &mut report)?;
+        check_templates(&converted, facts, &mut report)?;
     }
     Ok(verdict(Subject::Config, new.metadata.name.as_deref(), report))
 }

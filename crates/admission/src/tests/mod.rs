@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use longboat_compose::{Platform, PresetNames, platform::PlatformError, presets};
 use longboat_key::Namespace;
 
-use crate::{Answer, Facts, Mutation, Request, Subject, Version, difference, mutate, validate};
+use crate::{Answer, Facts, Mutation, Request, Subject, Version, mutate, validate};
 
 fn create(object: &Value) -> Request<'_> {
     Request { version: Version::V1Alpha2, operation: "CREATE", object: Some(object), old: None }
@@ -78,10 +78,10 @@ fn a_defaulted_object_differs_only_by_intent() {
         object["apiVersion"] = json!(version.api_version());
         let request = Request { version, ..create(&object) };
         let defaulted = mutate(Subject::Service, &request, &Facts::default()).unwrap().object.unwrap();
-        let mut patch = difference(&object, &defaulted);
-        patch.sort_by_key(|operation| operation["path"].to_string());
+        let mut patch = json_patch::diff(&object, &defaulted);
+        patch.0.sort_by_key(|operation| operation.path().to_string());
         assert_eq!(
-            Value::Array(patch),
+            json!(patch),
             json!([
                 {"op": "add", "path": "/metadata/labels/serving.kserve.io~1routing-group", "value": "blue"},
                 {"op": "replace", "path": "/spec/model/name", "value": "llm"},
