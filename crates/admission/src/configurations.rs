@@ -10,32 +10,17 @@ use k8s_openapi::{
     },
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
 };
-use longboat_api::v1alpha2::GROUP;
+use longboat_api::{
+    crd::WebhookTarget,
+    names::{CONTROLLER, WEBHOOK_SERVICE},
+    v1alpha2::GROUP,
+};
 use longboat_key::Namespace;
 
 use crate::{Action, Hook, Subject};
 
-/// Path of the conversion webhook.
-pub const CONVERT: &str = "/convert";
-/// Name of the Service in front of the webhooks.
-pub const SERVICE: &str = "llmisvc-webhook-server-service";
 /// Label of the controller's pods.
-pub const CONTROL_PLANE: (&str, &str) = ("control-plane", "llmisvc-controller-manager");
-
-/// The address at which an API server calls the webhooks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// Behind the Service [`SERVICE`] of a namespace.
-    Service {
-        /// The namespace.
-        namespace: Namespace,
-    },
-    /// At a URL, for a controller outside of the cluster.
-    Url {
-        /// `https://HOST:PORT`
-        base: String,
-    },
-}
+pub const CONTROL_PLANE: (&str, &str) = ("control-plane", CONTROLLER);
 
 /// All webhook configurations.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,7 +49,7 @@ macro_rules! webhook {
 }
 
 /// Returns the configurations for webhooks at `target`. They have no CA, because the controller writes its own into them.
-pub fn configurations(target: &Target) -> Configurations {
+pub fn configurations(target: &WebhookTarget) -> Configurations {
     let hooks = |action: Action, subject: Subject| -> Vec<Hook> {
         Hook::all().filter(|hook| hook.action == action && hook.subject == subject).collect()
     };
@@ -96,7 +81,7 @@ pub fn service(namespace: Namespace<&str>) -> Service {
     let labels = |(key, value): (&str, &str)| [(key.to_owned(), value.to_owned())].into();
     Service {
         metadata: ObjectMeta {
-            name: Some(SERVICE.to_owned()),
+            name: Some(WEBHOOK_SERVICE.to_owned()),
             namespace: Some(namespace.to_string()),
             labels: Some(labels(CONTROL_PLANE)),
             ..ObjectMeta::default()
@@ -124,18 +109,18 @@ fn named(subject: Subject) -> ObjectMeta {
     ObjectMeta { name: Some(name(subject)), ..ObjectMeta::default() }
 }
 
-fn client(path: &str, target: &Target) -> WebhookClientConfig {
+fn client(path: &str, target: &WebhookTarget) -> WebhookClientConfig {
     match target {
-        Target::Service { namespace } => WebhookClientConfig {
+        WebhookTarget::Service { namespace } => WebhookClientConfig {
             service: Some(ServiceReference {
-                name: SERVICE.to_owned(),
+                name: WEBHOOK_SERVICE.to_owned(),
                 namespace: namespace.to_string(),
                 path: Some(path.to_owned()),
                 port: None,
             }),
             ..WebhookClientConfig::default()
         },
-        Target::Url { base } => {
+        WebhookTarget::Url { base } => {
             WebhookClientConfig { url: Some(format!("{base}{path}")), ..WebhookClientConfig::default() }
         }
     }

@@ -20,6 +20,10 @@ pub const CONTROLLER: &str = "llmisvc-controller-manager";
 pub const CONTROLLER_METRICS: &str = "llmisvc-controller-manager-service";
 /// The Lease of the controller that leads.
 pub const CONTROLLER_LEASE: &str = "llminferenceservice-kserve-controller-manager";
+/// The Service in front of the webhooks.
+pub const WEBHOOK_SERVICE: &str = "llmisvc-webhook-server-service";
+/// The path of the conversion webhook.
+pub const CONVERSION_WEBHOOK_PATH: &str = "/convert";
 /// The Secret with the CA that the controller creates for its webhooks.
 pub const WEBHOOK_CA: &str = "llmisvc-webhook-ca";
 /// The key of that Secret with the certificates that clients trust.

@@ -1,6 +1,6 @@
 //! The objects for cert-manager, if it issues the certificate of the webhooks.
 
-use longboat_admission::configurations::SERVICE;
+use longboat_api::names::WEBHOOK_SERVICE;
 use serde_json::{Value, json};
 
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 
 /// Returns a self-signing issuer, and the certificate.
 pub(crate) fn objects(namespace: &str) -> [Value; 2] {
-    let host = format!("{SERVICE}.{namespace}.svc");
+    let host = format!("{WEBHOOK_SERVICE}.{namespace}.svc");
     [
         json!({
             "apiVersion": "cert-manager.io/v1",

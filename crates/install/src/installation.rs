@@ -1,7 +1,7 @@
 //! All objects of an installation, in the order in which they are written.
 
-use longboat_admission::configurations::{Configurations, Target, configurations};
-use longboat_api::crd::{self, Conversion, WebhookService};
+use longboat_admission::configurations::{Configurations, configurations};
+use longboat_api::crd::{self, WebhookTarget};
 use longboat_compose::{
     PresetNames,
     presets::{self, BrokenPreset},
@@ -109,25 +109,21 @@ impl Installation {
 }
 
 fn definitions(namespace: &str, values: &Values) -> Vec<Value> {
-    let service = WebhookService { namespace: namespace.to_owned(), ..WebhookService::default() };
-    let mut all = crd::own_with(&Conversion::Webhook(service));
-    for definition in &mut all {
-        label(definition);
-        if !values.webhook_url.is_empty() {
-            let url = format!("{}/convert", values.webhook_url);
-            definition["spec"]["conversion"]["webhook"]["clientConfig"] = json!({"url": url});
-        }
-    }
+    let mut all = crd::own_for(&target(namespace, values));
+    all.iter_mut().for_each(label);
     all
 }
 
-fn webhooks(namespace: &str, values: &Values) -> Result<Vec<Value>, serde_json::Error> {
-    let target = if values.webhook_url.is_empty() {
-        Target::Service { namespace: Namespace(namespace).to_shared() }
+fn target(namespace: &str, values: &Values) -> WebhookTarget {
+    if values.webhook_url.is_empty() {
+        WebhookTarget::Service { namespace: Namespace(namespace).to_shared() }
     } else {
-        Target::Url { base: values.webhook_url.clone() }
-    };
-    let Configurations { mutating, validating } = configurations(&target);
+        WebhookTarget::Url { base: values.webhook_url.clone() }
+    }
+}
+
+fn webhooks(namespace: &str, values: &Values) -> Result<Vec<Value>, serde_json::Error> {
+    let Configurations { mutating, validating } = configurations(&target(namespace, values));
     let mut all = vec![serde_json::to_value(mutating)?];
     for one in validating {
         all.push(serde_json::to_value(one)?);

@@ -1,55 +1,46 @@
-//! The converters between the versions of Longboat's kinds.
+//! How an API server converts between the versions of Longboat's kinds.
 
+use longboat_key::Namespace;
 use serde_json::{Value, json};
 
-/// The converter in a CRD.
+use crate::names::{CONVERSION_WEBHOOK_PATH, DEFAULT_SYSTEM_NAMESPACE, WEBHOOK_SERVICE};
+
+/// The address at which an API server calls the webhooks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Conversion {
-    /// A webhook behind a Service, which clusters need. The process that serves the webhook fills in its CA.
-    Webhook(WebhookService),
-    /// The API server itself, with in-process functions, as in the embedded API server.
-    InProcess,
+pub enum WebhookTarget {
+    /// Behind the Service [`WEBHOOK_SERVICE`] of a namespace.
+    Service {
+        /// The namespace.
+        namespace: Namespace,
+    },
+    /// At a URL, for a controller outside of the cluster.
+    Url {
+        /// `https://HOST:PORT`
+        base: String,
+    },
 }
 
-/// The Service in front of a conversion webhook.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WebhookService {
-    /// Name of the Service.
-    pub name: String,
-    /// Namespace of the Service.
-    pub namespace: String,
-}
+// === impl WebhookTarget ===
 
-// === impl WebhookService ===
-
-impl Default for WebhookService {
-    /// The names in KServe's manifests.
+impl Default for WebhookTarget {
+    /// That of KServe's manifests.
     fn default() -> Self {
-        Self { name: "llmisvc-webhook-server-service".to_owned(), namespace: "kserve".to_owned() }
+        Self::Service { namespace: Namespace(DEFAULT_SYSTEM_NAMESPACE).to_shared() }
     }
 }
 
-// === impl Conversion ===
-
-impl Default for Conversion {
-    /// The converter for clusters.
-    fn default() -> Self {
-        Self::Webhook(WebhookService::default())
-    }
-}
-
-impl Conversion {
-    /// Returns the `conversion` stanza of a CRD, or `None` if the API server needs none.
-    pub(super) fn stanza(&self) -> Option<Value> {
-        let Self::Webhook(service) = self else { return None };
-        Some(json!({
+impl WebhookTarget {
+    /// Returns the `conversion` stanza of a CRD. The process that serves the webhook fills in its CA.
+    pub(super) fn conversion(&self) -> Value {
+        let client = match self {
+            Self::Service { namespace } => json!({"service": {
+                "name": WEBHOOK_SERVICE, "namespace": **namespace, "path": CONVERSION_WEBHOOK_PATH, "port": 443,
+            }}),
+            Self::Url { base } => json!({"url": format!("{base}{CONVERSION_WEBHOOK_PATH}")}),
+        };
+        json!({
             "strategy": "Webhook",
-            "webhook": {
-                "clientConfig": {"service": {
-                    "name": service.name, "namespace": service.namespace, "path": "/convert", "port": 443,
-                }},
-                "conversionReviewVersions": ["v1", "v1beta1"],
-            },
-        }))
+            "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1", "v1beta1"]},
+        })
     }
 }

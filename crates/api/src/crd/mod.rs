@@ -12,7 +12,7 @@ mod older;
 mod relax;
 mod vendored;
 
-pub use conversion::{Conversion, WebhookService};
+pub use conversion::WebhookTarget;
 pub use minimal::minimal;
 pub(crate) use vendored::{backend_reference, pool_spec, route_spec};
 pub use vendored::{foreign, gateway_kinds, optional, pickers, runtimes};
@@ -44,15 +44,20 @@ struct Definition {
 
 /// Returns the CRDs of Longboat's own kinds, for an API server that converts between their versions in its process.
 pub fn own() -> Vec<Value> {
-    own_with(&Conversion::InProcess)
+    own_with(None)
 }
 
-/// Returns the CRDs of Longboat's own kinds with both versions: v1alpha1 is served, v1alpha2 is served and stored.
-pub fn own_with(conversion: &Conversion) -> Vec<Value> {
+/// Returns the CRDs of Longboat's own kinds, for an API server that converts between their versions by the webhook at `target`.
+pub fn own_for(target: &WebhookTarget) -> Vec<Value> {
+    own_with(Some(&target.conversion()))
+}
+
+/// Both versions: v1alpha1 is served, v1alpha2 is served and stored.
+fn own_with(conversion: Option<&Value>) -> Vec<Value> {
     // Generating the schema of the pod types takes most of the time, so it is done once for all kinds and versions.
     let spec = inline::schema_of::<v1alpha2::LLMInferenceServiceSpec>();
     [service(&spec), config(&spec)]
-        .map(|definition| Definition { conversion: conversion.stanza(), ..definition }.document())
+        .map(|definition| Definition { conversion: conversion.cloned(), ..definition }.document())
         .into()
 }
 

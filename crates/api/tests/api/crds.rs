@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use longboat_api::crd::{self, Conversion};
+use longboat_api::crd::{self, WebhookTarget};
 use longboat_api::foreign::httproute::HTTPRouteSpec;
 use serde_json::{Value, json};
 
 #[test]
 fn the_files_are_what_the_types_say() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
-    let documents = crd::own_with(&Conversion::default());
+    let documents = crd::own_for(&WebhookTarget::default());
     for document in &documents {
         let path = folder.join(crd::file_name(document));
         let file = std::fs::read_to_string(&path).unwrap_or_default();
@@ -50,7 +50,7 @@ fn a_route_keeps_what_no_code_of_ours_reads() {
 
 #[test]
 fn clusters_convert_through_the_webhook_and_the_embedded_server_by_itself() {
-    for crd in crd::own_with(&Conversion::default()) {
+    for crd in crd::own_for(&WebhookTarget::default()) {
         let webhook = json!({
             "clientConfig": {"service": {
                 "name": "llmisvc-webhook-server-service", "namespace": "kserve", "path": "/convert", "port": 443,

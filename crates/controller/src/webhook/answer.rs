@@ -7,7 +7,8 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
 use longboat_accept::{Ambiguity, Budget, MemoryReservation};
-use longboat_admission::{Hook, MalformedReview, configurations::CONVERT, conversion_review, review};
+use longboat_admission::{Hook, MalformedReview, conversion_review, review};
+use longboat_api::names::CONVERSION_WEBHOOK_PATH;
 use tokio::sync::Semaphore;
 use tracing::{Instrument, Span};
 
@@ -194,7 +195,7 @@ impl Endpoint {
     fn path(self) -> String {
         match self {
             Self::Admission(hook) => hook.path(),
-            Self::Conversion => CONVERT.to_owned(),
+            Self::Conversion => CONVERSION_WEBHOOK_PATH.to_owned(),
         }
     }
 }
@@ -202,7 +203,7 @@ impl Endpoint {
 fn endpoint(path: &str) -> Result<Endpoint, RequestRejection> {
     // A Service reference whose path begins with a slash makes API servers send two.
     let normal = format!("/{}", path.trim_start_matches('/'));
-    if normal == CONVERT {
+    if normal == CONVERSION_WEBHOOK_PATH {
         return Ok(Endpoint::Conversion);
     }
     Hook::at(&normal)
@@ -211,7 +212,7 @@ fn endpoint(path: &str) -> Result<Endpoint, RequestRejection> {
 }
 
 fn paths() -> Vec<String> {
-    Hook::all().map(|hook| hook.path()).chain([CONVERT.to_owned()]).collect()
+    Hook::all().map(|hook| hook.path()).chain([CONVERSION_WEBHOOK_PATH.to_owned()]).collect()
 }
 
 fn json(body: Vec<u8>) -> Response<Full<Bytes>> {

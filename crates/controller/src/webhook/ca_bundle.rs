@@ -1,7 +1,8 @@
 //! The `clientConfig` of webhook configurations and CRDs, and the patch that puts the CA bundle into it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use longboat_admission::{Hook, configurations::CONVERT};
+use longboat_admission::Hook;
+use longboat_api::names::CONVERSION_WEBHOOK_PATH;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -57,7 +58,7 @@ impl CaBundleTarget {
             }
         }
         let client = &self.spec.conversion["webhook"]["clientConfig"];
-        if path(client) == CONVERT && client["caBundle"] != bundle {
+        if path(client) == CONVERSION_WEBHOOK_PATH && client["caBundle"] != bundle {
             let field = "/spec/conversion/webhook/clientConfig/caBundle";
             patch.push(json!({"op": "add", "path": field, "value": bundle}));
         }
@@ -87,20 +88,20 @@ fn path(client: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use longboat_api::crd::{self, Conversion};
+    use longboat_api::crd::{self, WebhookTarget};
     use longboat_key::Namespace;
 
     use super::*;
-    use crate::webhook::{Target, configurations};
+    use crate::webhook::configurations;
 
     fn read(value: impl serde::Serialize) -> CaBundleTarget {
         serde_json::from_value(serde_json::to_value(value).unwrap()).unwrap()
     }
 
-    fn targets() -> [Target; 2] {
+    fn targets() -> [WebhookTarget; 2] {
         [
-            Target::Service { namespace: Namespace("kserve").to_shared() },
-            Target::Url { base: "https://127.0.0.1:9443".to_owned() },
+            WebhookTarget::Service { namespace: Namespace("kserve").to_shared() },
+            WebhookTarget::Url { base: "https://127.0.0.1:9443".to_owned() },
         ]
     }
 
@@ -124,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_conversion_stanza_gets_the_bundle_and_keeps_where_it_points_to() {
-        let mut shipped = crd::own_with(&Conversion::default()).swap_remove(0);
+        let mut shipped = crd::own_for(&WebhookTarget::default()).swap_remove(0);
         let by_address = json!({"strategy": "Webhook", "webhook": {"clientConfig": {"url": "https://[::1]:9443/convert"}}});
         for stanza in [shipped["spec"]["conversion"].take(), by_address] {
             let mut crd = json!({"metadata": {"name": "a"}, "spec": {"conversion": stanza}});

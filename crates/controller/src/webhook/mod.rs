@@ -34,11 +34,12 @@ use std::{
 };
 
 pub use facts::LiveFacts;
-pub use longboat_admission::configurations::{CONVERT, Configurations, SERVICE, Target, configurations};
+pub use longboat_admission::configurations::{Configurations, configurations};
+pub use longboat_api::crd::WebhookTarget;
 pub use settings::{Limits, Settings, SettingsError};
 
 use kube::Client;
-use longboat_api::names::WEBHOOK_CA;
+use longboat_api::names::{WEBHOOK_CA, WEBHOOK_SERVICE};
 use longboat_key::Namespace;
 use longboat_tls::{KeyPairFiles, LeafRequest};
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
@@ -158,11 +159,11 @@ impl Webhooks {
 
     /// All names under which API servers may reach this server.
     fn names(&self, namespace: Namespace<&str>, domain: &str) -> LeafRequest {
-        let host = format!("{SERVICE}.{namespace}.svc");
+        let host = format!("{WEBHOOK_SERVICE}.{namespace}.svc");
         let mut dns_names = vec![
             host.clone(),
             format!("{host}.{domain}"),
-            format!("{SERVICE}.{namespace}"),
+            format!("{WEBHOOK_SERVICE}.{namespace}"),
             "localhost".to_owned(),
         ];
         let mut ips = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use k8s_openapi::{ByteString, api::admissionregistration::v1::WebhookClientConfig};
+use longboat_api::names::WEBHOOK_SERVICE;
 
 use crate::{
     facts::Facts,
@@ -32,7 +33,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         let called =
             services.find(|found| refused.contains(&format!("//{}.{}.svc", found.name, found.namespace)));
         let (namespace, name) = called
-            .map_or((&*facts.snapshot.system_namespace, "llmisvc-webhook-server-service"), |found| {
+            .map_or((&*facts.snapshot.system_namespace, WEBHOOK_SERVICE), |found| {
                 (found.namespace.as_str(), found.name.as_str())
             });
         let fix = format!(

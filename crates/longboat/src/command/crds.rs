@@ -1,6 +1,6 @@
 //! `longboat crds`: the CustomResourceDefinitions of Longboat's kinds.
 
-use longboat_api::crd::{self, Conversion};
+use longboat_api::crd::{self, WebhookTarget};
 
 use crate::{
     cli::{CrdsArgs, Format},
@@ -9,7 +9,7 @@ use crate::{
 
 /// Prints the definitions in the requested format.
 pub(crate) fn run(args: &CrdsArgs) -> anyhow::Result<()> {
-    let mut crds = crd::own_with(&Conversion::default());
+    let mut crds = crd::own_for(&WebhookTarget::default());
     if args.minimal {
         crd::minimal(&mut crds);
     }

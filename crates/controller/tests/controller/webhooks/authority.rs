@@ -11,7 +11,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams},
     core::ObjectMeta,
 };
-use longboat_controller::webhook::{Clock, Settings, Target};
+use longboat_controller::webhook::{Clock, Settings, WebhookTarget};
 use longboat_testkit::{Faults, TestCluster, faulty};
 use longboat_tls::{CertificateAuthority, LeafRequest, certificates};
 use parking_lot::Mutex;
@@ -219,7 +219,8 @@ async fn what_cert_manager_writes_is_left_alone_and_said() {
     let replica = Replica::start(&world).await;
     replica.ready(&world).await;
     let base = format!("https://{}", replica.webhooks);
-    let mut configuration = longboat_controller::webhook::configurations(&Target::Url { base }).mutating;
+    let mut configuration =
+        longboat_controller::webhook::configurations(&WebhookTarget::Url { base }).mutating;
     let annotation = ("cert-manager.io/inject-ca-from".to_owned(), "kserve/llmisvc-serving-cert".to_owned());
     configuration.metadata.annotations = Some([annotation].into());
     world.apply(serde_json::to_value(configuration).unwrap()).await;

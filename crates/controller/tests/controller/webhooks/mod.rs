@@ -17,7 +17,7 @@ use kube::{
 };
 use longboat_controller::{
     Listen, MetricsSettings, Process, ProcessArgs,
-    webhook::{Clock, Limits, Settings, Target, configurations},
+    webhook::{Clock, Limits, Settings, WebhookTarget, configurations},
 };
 use longboat_testkit::TestCluster;
 use reqwest::Client;
@@ -124,7 +124,7 @@ async fn world() -> TestCluster {
 /// Makes the API server call a replica, like a user who applies manifests.
 async fn install(world: &TestCluster, replica: &Replica) {
     let base = format!("https://{}", replica.webhooks);
-    let all = configurations(&Target::Url { base });
+    let all = configurations(&WebhookTarget::Url { base });
     world.apply(serde_json::to_value(all.mutating).unwrap()).await;
     for one in all.validating {
         world.apply(serde_json::to_value(one).unwrap()).await;
