@@ -10,8 +10,8 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerBehavior;
 const TOLERANCE: f64 = 0.1;
 /// How long a lower recommendation must hold before it is followed.
 const SCALE_DOWN_WINDOW: Duration = Duration::from_mins(5);
-/// The most recommendations that are remembered.
-const MAX_RECOMMENDATIONS: usize = 1024;
+/// The most recommendations that are remembered: one each second in the longest window that Kubernetes allows, an hour.
+const MAX_RECOMMENDATIONS: usize = 3601;
 
 /// What a metric should be.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -155,6 +155,12 @@ mod tests {
             select_policy: policy.map(str::to_owned),
             ..HPAScalingRules::default()
         };
+        let hour = HorizontalPodAutoscalerBehavior { scale_up: None, scale_down: Some(rules(3600, None)) };
+        let mut recommendations = Recommendations::default();
+        let mut wanted = |seconds| recommendations.stabilize(1, 9, Some(&hour), at(seconds));
+        assert!((0..3600).all(|second| wanted(second) == 9), "the first one holds for the whole window");
+        assert_eq!(wanted(3600), 1);
+
         let behavior = HorizontalPodAutoscalerBehavior {
             scale_up: Some(rules(60, None)),
             scale_down: Some(rules(0, Some("Disabled"))),
