@@ -35,7 +35,6 @@ pub mod sidecar_headers;
 pub mod switches;
 pub mod termination;
 pub mod uri;
-pub mod v1alpha1;
 pub mod v1alpha2;
 pub mod validation;
 pub mod vllm;

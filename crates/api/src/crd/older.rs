@@ -1,9 +1,9 @@
 //! Derives the schemas of v1alpha1 from those of v1alpha2.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::inline;
-use crate::v1alpha1::{InferencePoolSpec, ModelFields};
+use crate::foreign::inferencepool_x::InferencePoolSpec;
 
 /// Fields of the spec that v1alpha1 does not have: the path of the object with the field, and the field.
 const NEWER_SPEC: [(&str, &str); 3] = [
@@ -29,11 +29,15 @@ const NEWER_STATUS: [(&str, &str); 6] = [
 pub(super) fn spec(newer: &Value) -> Value {
     let mut spec = newer.clone();
     without(&mut spec, &NEWER_SPEC);
-    if let Value::Object(mut fields) = inline::schema_of::<ModelFields>()
-        && let Some(Value::Object(fields)) = fields.remove("properties")
-        && let Some(Value::Object(model)) = spec.pointer_mut("/properties/model/properties")
-    {
-        model.extend(fields);
+    if let Some(Value::Object(model)) = spec.pointer_mut("/properties/model/properties") {
+        let criticality = json!({
+            "description": "Criticality of requests to this model: `Critical`, `Standard` or `Sheddable`. Without effect in this \
+                            release: the annotation `internal.serving.kserve.io/model-criticality` keeps the value for clients \
+                            that read v1alpha1.",
+            "type": "string",
+            "enum": ["Critical", "Standard", "Sheddable"],
+        });
+        model.insert("criticality".to_owned(), criticality);
     }
     if let Some(pool) = spec.pointer_mut(POOL) {
         *pool = inline::schema_of::<InferencePoolSpec>();
