@@ -14,6 +14,7 @@ use kube::{
 use longboat_api::{annotations::LAST_APPLIED, newer};
 use longboat_controller::reader;
 use longboat_manifest::Document;
+use longboat_types::quote::escape_html;
 use serde_json::{Value, json};
 
 use crate::{
@@ -281,10 +282,7 @@ fn last_applied(object: &Value) -> String {
         // kubectl's record has this field even if the manifest does not.
         annotations => *annotations = json!({}),
     }
-    // Go escapes these characters, which JSON allows in strings only.
-    let text = object.to_string();
-    let text = text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
-    format!("{text}\n")
+    format!("{}\n", escape_html(&object.to_string()))
 }
 
 /// Records what was applied. Without the record, `kubectl apply` warns and does not remove fields that leave the manifest.

@@ -42,6 +42,22 @@ pub fn quote_with(text: &str, mark: char) -> String {
     out
 }
 
+/// Escapes characters of JSON that Go's encoder escapes, because they mean something in HTML or JavaScript. They occur in strings
+/// only.
+pub fn escape_html(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                // Writing to a String cannot fail.
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 /// Whether Go prints a character: letters, marks, numbers, punctuation and symbols of all scripts, and of the spaces only that of
 /// ASCII.
 fn is_printable(c: char) -> bool {
@@ -57,6 +73,11 @@ mod tests {
     fn control_characters_are_escaped_as_go_escapes_them() {
         assert_eq!(quote("a\"b\\\n\u{7}\u{1}\u{7f}\u{85}é'"), r#""a\"b\\\n\a\x01\x7f\u0085é'""#);
         assert_eq!(quote_with("'\"", '\''), r#"'\'"'"#);
+    }
+
+    #[test]
+    fn json_is_escaped_for_html() {
+        assert_eq!(escape_html("{\"<é>\":\"&\u{2028}\"}"), r#"{"\u003cé\u003e":"\u0026\u2028"}"#);
     }
 
     #[test]

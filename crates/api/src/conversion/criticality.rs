@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use longboat_types::quote::escape_html;
+use serde_json::{Value, json};
 
 use super::fields::{Fields, annotations, map_at, take_annotation};
 
@@ -29,7 +30,9 @@ pub(super) fn move_to_annotations(object: &mut Fields) -> Result<(), &'static st
         annotations(object)?.insert(MODEL_CRITICALITY.to_owned(), Value::String(own));
     }
     if !of_adapters.is_empty() {
-        annotations(object)?.insert(LORA_CRITICALITIES.to_owned(), Value::String(go_json(&of_adapters)));
+        // Escaped as by Go, so that KServe's conversion and this one write the same text.
+        let text = escape_html(&json!(of_adapters).to_string());
+        annotations(object)?.insert(LORA_CRITICALITIES.to_owned(), Value::String(text));
     }
     Ok(())
 }
@@ -88,22 +91,4 @@ fn take_text(map: &mut Fields, key: &str) -> Option<String> {
         Some(Value::String(text)) if !text.is_empty() => Some(text),
         _ => None,
     }
-}
-
-/// Returns the JSON that Go writes, in which characters with a meaning in HTML are escaped.
-fn go_json(map: &ByPosition) -> String {
-    let text: Fields = map.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str()))).collect();
-    let mut out = Value::Object(text).to_string();
-    for (plain, escaped) in [
-        ('<', "\\u003c"),
-        ('>', "\\u003e"),
-        ('&', "\\u0026"),
-        ('\u{2028}', "\\u2028"),
-        ('\u{2029}', "\\u2029"),
-    ] {
-        if out.contains(plain) {
-            out = out.replace(plain, escaped);
-        }
-    }
-    out
 }

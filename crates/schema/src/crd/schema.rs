@@ -1,5 +1,6 @@
 //! Validates the schemas of definitions: they must be structural and consistent.
 
+use longboat_types::quote::escape_html;
 use serde_json::Value;
 
 use super::super::{
@@ -291,13 +292,7 @@ fn only_names(metadata: &Value) -> bool {
 
 /// A rule in the reference's internal form.
 fn shown(rule: &Value) -> String {
-    let text = |key: &str| {
-        Value::from(rule[key].as_str().unwrap_or_default())
-            .to_string()
-            .replace('<', "\\u003c")
-            .replace('>', "\\u003e")
-            .replace('&', "\\u0026")
-    };
+    let text = |key: &str| escape_html(&Value::from(rule[key].as_str().unwrap_or_default()).to_string());
     format!(
         "{{\"Rule\":{},\"Message\":{},\"MessageExpression\":{},\"Reason\":{},\"FieldPath\":{},\"OptionalOldSelf\":{}}}",
         text("rule"),
