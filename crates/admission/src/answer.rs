@@ -67,6 +67,7 @@ impl Denial {
                 scalar => scalar.to_string(),
             });
             let line = format!("{}: {message}", cause.field);
+            // As in Kubernetes, the message has equal lines once, and the causes have all of them.
             if !lines.contains(&line) {
                 lines.push(line);
             }

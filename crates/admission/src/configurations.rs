@@ -40,6 +40,7 @@ macro_rules! webhook {
             rules: Some(vec![rule($hook)]),
             failure_policy: Some("Fail".to_owned()),
             match_conditions: Some(vec![condition()]),
+            // Each version has a webhook of its own. With `Equivalent`, that of the other version would get each object, too.
             match_policy: Some("Exact".to_owned()),
             side_effects: "None".to_owned(),
             admission_review_versions: vec!["v1".to_owned(), "v1beta1".to_owned()],

@@ -86,6 +86,7 @@ pub fn conversion_review(body: &[u8]) -> Result<Vec<u8>, MalformedReview> {
     // Each object is read, converted and written before the next one is read: a review can hold every object of a cluster.
     let mut text = reply(Outcome { status: "Success", reason: None, message: None });
     let end = text.split_off(text.len() - "]}}".len());
+    // The list is open: each object is appended before what follows it.
     let Some(objects) = asked.objects else { return Ok([text, end].concat()) };
     text.reserve(objects.get().len() + objects.get().len() / 8);
     let mut failure = None;

@@ -47,6 +47,7 @@ impl MergedSpecs {
             let causes = vec![(error.field.clone(), error.source.to_string())];
             return Some(Rejection { message: error.to_string(), causes });
         }
+        // An API server fills in the schema's defaults once more after mutating webhooks: ours may have added their parents.
         self.schema.default(&mut object);
         let causes = self.schema.validate(&object, None);
         if !causes.is_empty() {

@@ -34,6 +34,7 @@ pub fn mutate(subject: Subject, request: &Request<'_>, facts: &Facts) -> Result<
         Version::V1Alpha1 => older::name_criticalities(&mut defaulted),
         Version::V1Alpha2 => Vec::new(),
     };
+    // Only the error counts. What cannot be decoded is refused here, before the schema words it in another way.
     hub::read::<LLMInferenceService>(&defaulted, request.version)?;
     warnings.extend(local_model::apply(&mut defaulted, facts));
     Ok(Mutation { object: (defaulted != *object).then_some(defaulted), warnings })

@@ -23,6 +23,7 @@ pub fn child_name(parent: &str, suffix: &str) -> String {
         format!("{}{}", &parent[..parent.floor_char_boundary(HEAD)], hash(&format!("{parent}{suffix}")));
     let room = MAX_NAME_LENGTH - name.len();
     name.push_str(&suffix[..suffix.floor_char_boundary(room)]);
+    // Where the suffix was cut, there may be a dash, with which no DNS label ends.
     let end = name.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()).len();
     name.truncate(end);
     name

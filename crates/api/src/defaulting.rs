@@ -90,6 +90,7 @@ fn default_model(service: &mut Value, name: &str) -> Result<(), InvalidField> {
     if !named && !name.is_empty() {
         model.insert("name".to_owned(), json!(name));
     }
+    // The schema requires a URI, and a config may have it instead.
     default_field(model, "uri", json!(""));
     normalise_uris(model, "spec.model")
 }

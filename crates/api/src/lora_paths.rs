@@ -47,6 +47,7 @@ pub fn mount_paths(names: &[&str]) -> Result<Vec<String>, Collision> {
     for name in &sorted {
         *sharing.entry(segment(name)).or_default() += 1;
     }
+    // Two names may become one segment: `a/b` and `a-b`. A name with a hash at its end may still be that of another one's folder.
     let path = |name: &str| match segment(name) {
         segment if sharing[&segment] > 1 => format!("{MOUNT_ROOT}/{segment}-{}", short_hash(name)),
         segment => format!("{MOUNT_ROOT}/{segment}"),

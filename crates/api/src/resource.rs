@@ -78,6 +78,7 @@ macro_rules! kind {
                     status: Option<$status>,
                 }
 
+                // Items of a list may lack both, so only a wrong one is refused.
                 let wire = Wire::deserialize(deserializer)?;
                 crate::resource::expect::<Self, D::Error>(wire.api_version.as_deref(), wire.kind.as_deref())?;
                 Ok(Self { metadata: wire.metadata, spec: wire.spec, status: wire.status })

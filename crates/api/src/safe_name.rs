@@ -22,6 +22,7 @@ pub fn safe_object_name(text: &str) -> String {
     let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let lower = text.chars().map(|c| c.to_ascii_lowercase());
     let safe: String = lower.map(|c| if valid(c) { c } else { '-' }).take(MAX_LABEL - HASH - 1).collect();
+    // The replaced text may begin or end with a dash, or be nothing but dashes.
     format!("{}-{}", safe.trim_matches('-'), short_hash(text)).trim_start_matches('-').to_owned()
 }
 

@@ -45,6 +45,7 @@ impl<'a> Series<'a> {
     pub fn labels(&self) -> impl Iterator<Item = Option<(&'a str, Cow<'a, str>)>> + use<'a> {
         let mut rest = self.labels;
         std::iter::from_fn(move || {
+            // A comma may follow the last label.
             rest = rest.trim_start_matches([',', ' ']);
             if rest.is_empty() {
                 return None;

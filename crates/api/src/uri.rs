@@ -134,6 +134,7 @@ fn normalise(text: &str) -> Result<String, Problem> {
             }
         }
         let path = match rest.strip_prefix("//") {
+            // As in `net/url`, without a scheme three slashes begin a path, not an empty authority.
             Some(after) if scheme.is_some() || !rest.starts_with("///") => {
                 let end = after.find('/').unwrap_or(after.len());
                 out.push_str("//");
@@ -172,6 +173,7 @@ fn split_scheme(text: &str) -> Result<(Option<&str>, &str), Problem> {
 fn push_authority(out: &mut String, authority: &str) -> Result<(), Problem> {
     let host = match authority.rsplit_once('@') {
         Some((user, host)) => {
+            // `validUserinfo` of `net/url`.
             let fine = |b: u8| b.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&b);
             if !user.bytes().all(fine) {
                 return Err(Problem::UserInfo);

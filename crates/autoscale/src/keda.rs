@@ -98,6 +98,7 @@ impl ScaledObjectState {
         let by_metrics = by_metrics.clamp(busy, most);
         let idle = spec.idle_replica_count.or((least == 0).then_some(0));
         match idle {
+            // KEDA itself starts the first replicas: a HorizontalPodAutoscaler does nothing while there is none.
             _ if demand.is_active && scale.wanted < busy => busy,
             Some(idle) if !demand.is_active => {
                 let seconds = |seconds: i32| Duration::from_secs(seconds.max(0).unsigned_abs().into());
@@ -107,6 +108,7 @@ impl ScaledObjectState {
                     }
                     None => age >= seconds(spec.initial_cooldown_period.unwrap_or(0)),
                 };
+                // What is idle stays idle until a trigger is active, however short ago it was scaled.
                 if has_cooled || scale.wanted == idle { idle } else { by_metrics }
             }
             _ => by_metrics,

@@ -30,6 +30,7 @@ impl MetricTarget {
         let (now, ratio, wanted) = match self {
             // There is nothing to multiply, so the ratio itself is the number.
             Self::Value(target) if scale.wanted == 0 => (0, f64::INFINITY, value / target),
+            // As in Kubernetes, only ready pods are multiplied: the value comes from them.
             Self::Value(target) => (scale.wanted, value / target, value / target * f64::from(scale.ready)),
             Self::Average(target) => {
                 (scale.current, value / (target * f64::from(scale.current)), value / target)
@@ -82,6 +83,7 @@ impl Recommendations {
             |up: bool| rules(up).is_some_and(|rules| rules.select_policy.as_deref() == Some("Disabled"));
         let (up, down) = (window(true), window(false));
         let since = |at: Duration| now.saturating_sub(at);
+        // Otherwise an autoscaler that has just started would scale down at once, by what it sees while pods start.
         if self.0.is_empty() {
             self.0.push_back((now, current));
         }

@@ -126,6 +126,7 @@ fn normalise_metadata(metadata: &mut Value) {
             entries.values_mut().for_each(text_of_null);
             !entries.is_empty()
         }
+        // The other number, `deletionGracePeriodSeconds`, is a pointer in Go, so its zero is written.
         Value::Number(number) => field != "generation" || number.as_i64() != Some(0),
         Value::Bool(_) => true,
     });

@@ -102,6 +102,7 @@ impl StructuralSchema {
         (&text, preserve).hash(&mut hasher);
         let key = hasher.finish();
         let mut known = KNOWN.lock();
+        // Two texts may have the same hash.
         if let Some(inner) = known.get(&key).and_then(Weak::upgrade)
             && inner.preserve == preserve
             && inner.text == text
@@ -109,6 +110,7 @@ impl StructuralSchema {
             return Self { inner };
         }
         let inner = Arc::new(Inner { text, preserve, node: OnceLock::new() });
+        // A new schema comes seldom, and is the only way to grow, so this keeps the map as small as the set of schemas in use.
         known.retain(|_, inner| inner.strong_count() > 0);
         known.insert(key, Arc::downgrade(&inner));
         Self { inner }
@@ -118,6 +120,7 @@ impl StructuralSchema {
     pub fn root(&self) -> &Node {
         self.inner.node.get_or_init(|| {
             let mut node = Node::compile(&self.inner.text);
+            // Nothing shares the root, because no part of a schema has the text of the whole.
             if let Some(node) = Arc::get_mut(&mut node) {
                 node.preserve |= self.inner.preserve;
             }
@@ -182,6 +185,7 @@ impl StructuralSchema {
         let node = self.root();
         let mut causes = validate::check(new, old, node);
         embedded::check(new, node, "", &mut causes);
+        // As in kube-apiserver, an object that repeats items already may still be updated.
         let clean_before = old.is_none_or(|old| {
             let mut before = Vec::new();
             lists::check(old, node, &mut before);

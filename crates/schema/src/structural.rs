@@ -279,6 +279,7 @@ impl Node {
 
 impl<'a> Compiler<'a> {
     fn at(&mut self, schema: &'a str, depth: usize) -> CompiledNode {
+        // A part that fits at one depth may have to be cut at a greater one.
         if let Some(known) = self.known.get(schema).filter(|known| depth + known.height < MAX_DEPTH) {
             return known.clone();
         }

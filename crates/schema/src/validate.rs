@@ -109,6 +109,7 @@ impl ValidationOutcome {
         if fits {
             return;
         }
+        // As in go-openapi (validate/type.go): of a string or list with a format, only the format is checked.
         if !format.is_empty() && !has("number") && !has("integer") && matches!(got, "string" | "array") {
             return;
         }
@@ -141,6 +142,7 @@ impl ValidationOutcome {
     }
 
     fn string(&mut self, value: &Value, text: &str, bounds: &Bounds, path: &str) {
+        // Of length and pattern, go-openapi reports only the first that is wrong.
         if bounds.max_length.is_some() || bounds.min_length.is_some() {
             let length = text.chars().count() as u64;
             if let Some(most) = bounds.max_length

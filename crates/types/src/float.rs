@@ -9,6 +9,7 @@ pub fn shortest(value: f64) -> String {
         return if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
     }
     let magnitude = value.abs();
+    // `%g` alone would have an exponent from the seventh digit on. `%v` keeps large numbers plain up to here.
     if magnitude != 0.0 && !(1e-4..1e21).contains(&magnitude) {
         return exponent(&format!("{value:e}"));
     }

@@ -20,6 +20,7 @@ pub fn type_of_object(api_version: &str, kind: &str) -> Option<&'static TypeDef>
     let package = if let Some((_, package)) = CUSTOM.iter().find(|(name, _)| *name == group) {
         package
     } else {
+        // Another domain is that of a custom resource, which may have the first label of a built-in group: `apps.example.com`.
         let (label, domain) = group.split_once('.').unwrap_or((group, ""));
         matches!(domain, "" | "k8s.io" | "authorization.k8s.io").then_some(label)?
     };

@@ -79,6 +79,7 @@ fn collect(
             if !inner {
                 def.members.push(Member::Embedded(number, shape));
             }
+            // Go lends the fields of embedded structs to the outer one, at the place of the embedded struct.
             match by_name.get(shape) {
                 Some(embedded) => collect(embedded, by_name, true, def, errors),
                 None => wrong("the embedded type is not in the table"),

@@ -121,6 +121,7 @@ impl<'a> Conditions<'a> {
             Some(i) => self.list[i] = condition,
             None => self.list.push(condition),
         }
+        // Clients see this order, which is Knative's.
         self.list.sort_by(|a, b| a.type_.cmp(&b.type_));
     }
 

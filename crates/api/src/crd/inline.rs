@@ -63,6 +63,7 @@ impl Inliner {
         let optional_containers = beside.remove("x-optional-containers").is_some();
         let beside = self.finish(beside, core, None);
         resolved.extend(beside);
+        // A pod requires its containers, and nothing else. In a service they may come from a preset.
         if optional_containers {
             resolved.remove("required");
         }

@@ -121,6 +121,7 @@ fn flag_value(container: &Container) -> Option<String> {
     let added = variables.filter(|variable| Some(variable.name.as_str()) == VLLM.arguments);
     let added = added.filter_map(|variable| variable.value.as_ref());
     let items = container.command.iter().chain(&container.args).flatten().chain(added);
+    // A script may have the flag between other words, and a YAML list has one word in each item.
     let mut words = items.flat_map(|item| item.split_ascii_whitespace()).map(unquoted);
     while let Some(word) = words.next() {
         let word = word.replace("--api_key", FLAG);

@@ -43,6 +43,7 @@ impl Engine {
     /// The engine of a composed spec. The presets of other engines than vLLM label their pods.
     pub fn of_spec(spec: &LLMInferenceServiceSpec) -> &'static Self {
         let labelled = || {
+            // Without a runtime, the label is a user's own, and says nothing about what the presets start.
             let label = spec.workload.labels.get(ENGINE_TYPE).filter(|_| spec.runtime().is_some())?;
             ENGINES.into_iter().find(|engine| engine.label == label)
         };

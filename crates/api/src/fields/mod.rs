@@ -81,6 +81,7 @@ fn all(service: &LLMInferenceService, whole: bool) -> Vec<String> {
     let engine = spec.runtime().and_then(Engine::of_shipped_runtime);
     let refused: Vec<&str> =
         engine.iter().flat_map(|engine| engine.refused(spec)).map(|refused| refused.field).collect();
+    // What is below a refused field goes with it.
     let mut ask = |tables: &[&[Row]], site: &Site<'_>| {
         let must_go = |row: &Row| {
             let field = format!("{}.{}", site.base, row.path);

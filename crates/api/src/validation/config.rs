@@ -81,6 +81,7 @@ fn place(config: &LLMInferenceServiceConfig) -> (Namespace<&str>, Name<&str>) {
 fn is_derivable(old: &Value, new: &Value) -> bool {
     match (old, new) {
         (Value::Null, _) => true,
+        // Empty counts as unset, as in apimachinery's `DeepDerivative`. Zero numbers and false do not.
         (Value::String(text), _) if text.is_empty() => true,
         (Value::Object(old), Value::Object(new)) => {
             old.iter().all(|(key, value)| is_derivable(value, new.get(key).unwrap_or(&Value::Null)))

@@ -32,6 +32,7 @@ pub(super) fn check(service: &LLMInferenceService, report: &mut Report) {
         );
         report.invalid(format!("{LORA}.maxCpuAdapters"), &held, &message);
     }
+    // The name of the service is the default of the model's.
     let base = model.name.as_deref().or(service.metadata.name.as_deref()).unwrap_or_default();
     let mut seen: Vec<(&str, usize)> = Vec::with_capacity(lora.adapters.len());
     for (i, adapter) in lora.adapters.iter().enumerate() {

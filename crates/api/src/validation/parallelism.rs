@@ -27,6 +27,7 @@ pub(super) fn check(path: &str, workload: &WorkloadSpec, report: &mut Report) {
             "cannot set both pipeline parallelism and data parallelism (data or dataLocal) simultaneously",
         );
     }
+    // KServe's messages show the missing value, as `null`.
     match (parallelism.data, parallelism.data_local) {
         (Some(_), None) => report.invalid(
             format!("{field}.dataLocal"),

@@ -74,6 +74,7 @@ pub fn find(name: &str) -> Option<(&'static str, &'static Flag)> {
     let name = if name.starts_with("--") { plain(name) } else { name.to_owned() };
     let named = |flag: &(&String, &Flag)| flag.0 == &name || flag.1.aliases.contains(&name);
     let found = RECORDING.flags.iter().find(named).or_else(|| {
+        // Every flag begins with two dashes, which are no abbreviation.
         let begins = |known: &String| name.len() > 2 && name.starts_with("--") && known.starts_with(&name);
         let mut all =
             RECORDING.flags.iter().filter(|(known, flag)| begins(known) || flag.aliases.iter().any(begins));

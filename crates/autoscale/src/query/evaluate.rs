@@ -88,6 +88,7 @@ fn evaluate(expression: &Expression, history: &History) -> Result<QueryResult, Q
         Expression::Binary(operator, sides) => {
             let [left, right] = [single(&sides[0], history)?, single(&sides[1], history)?];
             let result = left.zip(right).map(|(left, right)| match operator {
+                // `or` was handled above.
                 Operator::Add | Operator::Or => left + right,
                 Operator::Subtract => left - right,
                 Operator::Multiply => left * right,

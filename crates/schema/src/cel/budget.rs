@@ -44,6 +44,7 @@ const PAID_REGEX: &str = "@paid_regex";
 /// The error of cel-go for an expression that exceeds its budget.
 pub(super) const EXCEEDED: &str = "operation cancelled: actual cost limit exceeded";
 
+// The functions of the library get nothing of the caller, so the budget of an evaluation is that of its thread.
 thread_local! {
     static LEFT: Cell<u64> = const { Cell::new(0) };
     static EXHAUSTED: Cell<bool> = const { Cell::new(false) };
@@ -115,6 +116,7 @@ impl MeteredExpression {
     /// Evaluates the expression over values of `size` steps with a budget of `left`. Subtracts the counted steps from `left`.
     pub(super) fn resolve(&self, scope: &Context<'_>, size: u64, left: &mut u64) -> ResolveResult {
         let all = size.saturating_add(self.nodes);
+        // An upper bound: each of the nested loops visits at most all there is, and so does what is in the innermost one.
         let most = self.nodes.saturating_mul(all.saturating_pow(self.loops + 1));
         let given = OF_EXPRESSION.min(*left);
         LEFT.set(given);
@@ -126,6 +128,7 @@ impl MeteredExpression {
             Err(ExecutionError::function_error("cel", "the expression cannot be evaluated"))
         });
         *left -= given - LEFT.get();
+        // `||` and `&&` absorb errors, and a rule must not hold because its budget is spent.
         if EXHAUSTED.get() { Err(ExecutionError::function_error("cel", EXCEEDED)) } else { result }
     }
 }

@@ -121,6 +121,7 @@ impl RuleResults {
                     continue;
                 }
             };
+            // A transition rule has nothing to compare with at creation.
             if compiled.uses_old && old.is_none() && !rule.optional_old {
                 continue;
             }
@@ -189,6 +190,7 @@ impl RuleResults {
                     format!("{} evaluating rule: {}", cel_go_message(&error), rule.named()),
                 ),
             };
+            // Ratcheting. What a transition rule is about is the change itself, so its failure is never tolerated.
             if !compiled.uses_old && unchanged() {
                 self.warnings.push(format!("{}: {}", cause.field, cause.message));
             } else {

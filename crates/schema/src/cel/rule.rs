@@ -112,6 +112,7 @@ impl Rule {
             && let Ok(Cel::String(text)) = program.resolve(&scope(), size, left)
         {
             let text = text.trim();
+            // kube-apiserver takes the constant message instead of a blank one, and of one with several lines.
             if !text.is_empty() && !text.contains('\n') {
                 return text.to_owned();
             }

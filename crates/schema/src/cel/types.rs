@@ -121,6 +121,7 @@ fn walk<'s>(
             if let Additional::Schema(child) = &schema.additional {
                 return Ok(Some(child));
             }
+            // These are in every object, whether the schema has them or not.
             let implicit = ["metadata", "apiVersion", "kind"].contains(&select.field.as_str());
             let open = schema.preserve
                 || schema.embedded

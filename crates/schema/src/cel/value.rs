@@ -80,5 +80,6 @@ static BYTES: Conversion = LazyLock::new(|| Program::compile("base64.decode(self
 
 #[expect(clippy::cast_possible_truncation, reason = "the value is integral and in range")]
 fn whole(number: f64) -> Option<i64> {
+    // Beyond 2^53, which is a little more, a float stands for several integers.
     (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
 }

@@ -67,6 +67,7 @@ pub fn names_status(crd: &Value, others: &[&Value], now: &str) -> Option<Value> 
         }
         Some((reason, message)) => {
             put(&mut conditions, "NamesAccepted", false, reason, &message, now);
+            // A definition that is established stays so, with the names that were accepted before.
             if !conditions.iter().any(|c| c["type"] == "Established" && c["status"] == "True") {
                 put(&mut conditions, "Established", false, "NotAccepted", "not all names are accepted", now);
             }
