@@ -28,23 +28,23 @@ pub(super) struct Memo {
 
 impl Memo {
     /// Whether the rule held for a value with the same relevant parts.
-    pub(super) fn knows(&self, seen: &[u8]) -> bool {
-        self.held.lock().contains(seen)
+    pub(super) fn contains(&self, key: &[u8]) -> bool {
+        self.held.lock().contains(key)
     }
 
     /// Records that the rule held for a value with these parts.
-    pub(super) fn note(&self, seen: &[u8]) {
+    pub(super) fn insert(&self, key: &[u8]) {
         let mut held = self.held.lock();
         if held.len() >= MAX_ENTRIES {
             held.clear();
         }
-        held.insert(seen.into());
+        held.insert(key.into());
     }
 }
 
 /// Writes the parts of a value that a rule reads into `bytes`. If two values have the same bytes, the rule cannot tell them
 /// apart. Returns false if there would be too many bytes; then `bytes` is incomplete.
-pub(super) fn seen(value: &Value, shape: &Shape, bytes: &mut Vec<u8>) -> bool {
+pub(super) fn write_key(value: &Value, shape: &Shape, bytes: &mut Vec<u8>) -> bool {
     bytes.clear();
     write(value, ValueAccess::Into(shape), bytes)
 }
@@ -104,13 +104,13 @@ fn string(text: &str, bytes: &mut Vec<u8>) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{super::Program, seen};
+    use super::{super::Program, write_key};
     use crate::cel::shape;
 
     fn text(rule: &str, value: &Value) -> Option<Vec<u8>> {
         let [shape] = shape::of(&Program::compile(rule).unwrap().runnable().expression, ["self"]);
         let mut bytes = b"of another value".to_vec();
-        seen(value, &shape, &mut bytes).then_some(bytes)
+        write_key(value, &shape, &mut bytes).then_some(bytes)
     }
 
     #[test]

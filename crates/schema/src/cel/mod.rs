@@ -45,7 +45,7 @@ pub(crate) struct RuleResults {
     pub(crate) warnings: Vec<String>,
     /// Buffers for the parts of a value that a single rule reads, and that all rules of a node read. They are reused for
     /// hundreds of evaluations.
-    seen: [Vec<u8>; 2],
+    keys: [Vec<u8>; 2],
     /// The remaining budget for the rules of the object.
     left: u64,
     /// Whether the budget was exceeded, so that no further rule is evaluated.
@@ -54,9 +54,9 @@ pub(crate) struct RuleResults {
 
 /// Evaluates all rules of `schema` for `value`. `old` is the stored value on updates.
 pub(crate) fn check(value: &Value, old: Option<&Value>, schema: &Node) -> RuleResults {
-    let mut judgement = RuleResults { left: OF_OBJECT, ..RuleResults::default() };
-    LIBRARY.with(|library| judgement.walk(library, value, old, schema, &mut Path::default()));
-    judgement
+    let mut results = RuleResults { left: OF_OBJECT, ..RuleResults::default() };
+    LIBRARY.with(|library| results.walk(library, value, old, schema, &mut Path::default()));
+    results
 }
 
 // === impl RuleResults ===
@@ -108,9 +108,9 @@ impl RuleResults {
     ) {
         let unchanged = || old == Some(value);
         let found = self.causes.len() + self.warnings.len();
-        let known = schema.rules.known(value, &mut self.seen[1]);
-        let together = known.and_then(|_| schema.rules.looks_at());
-        let mut shared = None;
+        let all_held = schema.rules.lookup(value, &mut self.keys[1]);
+        let all_read = all_held.and_then(|_| schema.rules.reads());
+        let mut shared_scope = None;
         let mut size = None;
         for rule in schema.rules.iter() {
             let compiled = match rule.compiled() {
@@ -125,14 +125,14 @@ impl RuleResults {
             if compiled.uses_old && old.is_none() && !rule.optional_old {
                 continue;
             }
-            if known == Some(true) && !compiled.uses_old {
+            if all_held == Some(true) && !compiled.uses_old {
                 continue;
             }
             // A rule that reads everything that the rules of the node read together needs no memo of its own.
-            let is_apart = known.is_none() || together != Some(&compiled.looks_at[0]);
-            let seen = &mut self.seen[0];
-            let is_short = !compiled.uses_old && is_apart && memo::seen(value, &compiled.looks_at[0], seen);
-            if is_short && compiled.memo.knows(seen) {
+            let is_apart = all_held.is_none() || all_read != Some(&compiled.reads[0]);
+            let key = &mut self.keys[0];
+            let has_key = !compiled.uses_old && is_apart && memo::write_key(value, &compiled.reads[0], key);
+            if has_key && compiled.memo.contains(key) {
                 continue;
             }
             let scope = |[now, before]: [&Shape; 2]| {
@@ -150,21 +150,21 @@ impl RuleResults {
                 budget::size(value, budget::LARGE) + old.map_or(0, |old| budget::size(old, budget::LARGE))
             });
             let mut left = self.left;
-            let held = match together.filter(|_| !compiled.uses_old) {
+            let held = match all_read.filter(|_| !compiled.uses_old) {
                 // A short value is converted once for all rules of the node.
                 Some(all) => compiled.runnable.resolve(
-                    shared.get_or_insert_with(|| scope([all, all])),
+                    shared_scope.get_or_insert_with(|| scope([all, all])),
                     size,
                     &mut left,
                 ),
-                None => compiled.runnable.resolve(&scope(compiled.looks_at.each_ref()), size, &mut left),
+                None => compiled.runnable.resolve(&scope(compiled.reads.each_ref()), size, &mut left),
             };
             self.left = left;
             let mut failed = || rule.failed(|| scope([&whole, &whole]), compiled, size, &mut left);
             let cause = match held {
                 Ok(Cel::Bool(true)) => {
-                    if is_short {
-                        compiled.memo.note(&self.seen[0]);
+                    if has_key {
+                        compiled.memo.insert(&self.keys[0]);
                     }
                     continue;
                 }
@@ -197,8 +197,8 @@ impl RuleResults {
                 self.causes.push(cause);
             }
         }
-        if known == Some(false) && found == self.causes.len() + self.warnings.len() {
-            schema.rules.note(&self.seen[1]);
+        if all_held == Some(false) && found == self.causes.len() + self.warnings.len() {
+            schema.rules.remember(&self.keys[1]);
         }
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct CompiledRule {
     message: Option<MeteredExpression>,
     pub(super) uses_old: bool,
     /// The parts of `self` and `oldSelf` that the rule reads.
-    pub(super) looks_at: [Shape; 2],
+    pub(super) reads: [Shape; 2],
     pub(super) memo: Memo,
 }
 
@@ -65,12 +65,8 @@ impl Rule {
     }
 
     /// The part of a value that the rule reads. Returns `None` if the rule also reads the old value.
-    pub(super) fn looks_at(&self) -> Option<&Shape> {
-        self.compiled()
-            .as_ref()
-            .ok()
-            .filter(|compiled| !compiled.uses_old)
-            .map(|compiled| &compiled.looks_at[0])
+    pub(super) fn reads(&self) -> Option<&Shape> {
+        self.compiled().as_ref().ok().filter(|compiled| !compiled.uses_old).map(|compiled| &compiled.reads[0])
     }
 
     pub(super) fn compiled(&self) -> &Result<CompiledRule, String> {
@@ -84,8 +80,8 @@ impl Rule {
             };
             let runnable = self.runnable(Program { expression: program.expression.clone(), budgeted: None });
             let uses_old = program.uses("oldSelf");
-            let looks_at = shape::of(runnable.expression(), ["self", "oldSelf"]);
-            Ok(CompiledRule { program, runnable, message, uses_old, looks_at, memo: Memo::default() })
+            let reads = shape::of(runnable.expression(), ["self", "oldSelf"]);
+            Ok(CompiledRule { program, runnable, message, uses_old, reads, memo: Memo::default() })
         })
     }
 

@@ -15,13 +15,13 @@ use super::{
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     each: Vec<Rule>,
-    together: OnceLock<Option<SharedMemo>>,
+    shared: OnceLock<Option<SharedMemo>>,
 }
 
 /// The parts of a value that all rules without `oldSelf` read together, and the values for which they held.
 #[derive(Debug, Default)]
 struct SharedMemo {
-    looks_at: Shape,
+    reads: Shape,
     memo: Memo,
 }
 
@@ -36,36 +36,36 @@ impl Rules {
         self.each.iter()
     }
 
-    /// Whether all rules without `oldSelf` held for a value with the same relevant parts, which are in `seen` afterwards.
+    /// Whether all rules without `oldSelf` held for a value with the same relevant parts, which are in `key` afterwards.
     /// Returns `None` if the parts are too long to be remembered.
-    pub(crate) fn known(&self, value: &Value, seen: &mut Vec<u8>) -> Option<bool> {
-        let together = self.together()?;
-        memo::seen(value, &together.looks_at, seen).then(|| together.memo.knows(seen))
+    pub(crate) fn lookup(&self, value: &Value, key: &mut Vec<u8>) -> Option<bool> {
+        let shared = self.shared()?;
+        memo::write_key(value, &shared.reads, key).then(|| shared.memo.contains(key))
     }
 
     /// The parts of a value that the rules without `oldSelf` read together.
-    pub(super) fn looks_at(&self) -> Option<&Shape> {
-        self.together().map(|together| &together.looks_at)
+    pub(super) fn reads(&self) -> Option<&Shape> {
+        self.shared().map(|shared| &shared.reads)
     }
 
     /// Records that these rules held for a value with these parts.
-    pub(crate) fn note(&self, seen: &[u8]) {
-        if let Some(together) = self.together() {
-            together.memo.note(seen);
+    pub(crate) fn remember(&self, key: &[u8]) {
+        if let Some(shared) = self.shared() {
+            shared.memo.insert(key);
         }
     }
 
-    fn together(&self) -> Option<&SharedMemo> {
-        self.together
+    fn shared(&self) -> Option<&SharedMemo> {
+        self.shared
             .get_or_init(|| {
-                let shapes: Vec<&Shape> = self.each.iter().filter_map(Rule::looks_at).collect();
+                let shapes: Vec<&Shape> = self.each.iter().filter_map(Rule::reads).collect();
                 // A single rule has its own memo.
                 (shapes.len() > 1).then(|| {
-                    let mut together = SharedMemo::default();
+                    let mut shared = SharedMemo::default();
                     for shape in shapes {
-                        together.looks_at.add(shape);
+                        shared.reads.add(shape);
                     }
-                    together
+                    shared
                 })
             })
             .as_ref()
@@ -74,7 +74,7 @@ impl Rules {
 
 impl FromIterator<Rule> for Rules {
     fn from_iter<I: IntoIterator<Item = Rule>>(rules: I) -> Self {
-        Self { each: rules.into_iter().collect(), together: OnceLock::new() }
+        Self { each: rules.into_iter().collect(), shared: OnceLock::new() }
     }
 }
 
@@ -89,21 +89,21 @@ mod tests {
     }
 
     #[test]
-    fn what_one_of_them_looks_at_tells_values_apart() {
+    fn what_one_of_them_reads_tells_values_apart() {
         let rules = rules(&["self.a == 1", "!has(self.b)", "self.c == oldSelf.c"]);
-        let mut seen = Vec::new();
-        assert_eq!(rules.known(&json!({"a": 1, "c": 1}), &mut seen), Some(false));
-        rules.note(&seen);
-        assert_eq!(rules.known(&json!({"a": 1, "c": 2}), &mut seen), Some(true));
-        assert_eq!(rules.known(&json!({"a": 1, "b": 1}), &mut seen), Some(false));
-        assert_eq!(rules.known(&json!({"a": 2}), &mut seen), Some(false));
+        let mut key = Vec::new();
+        assert_eq!(rules.lookup(&json!({"a": 1, "c": 1}), &mut key), Some(false));
+        rules.remember(&key);
+        assert_eq!(rules.lookup(&json!({"a": 1, "c": 2}), &mut key), Some(true));
+        assert_eq!(rules.lookup(&json!({"a": 1, "b": 1}), &mut key), Some(false));
+        assert_eq!(rules.lookup(&json!({"a": 2}), &mut key), Some(false));
     }
 
     #[test]
     fn what_is_long_and_a_single_rule_are_not_remembered_here() {
-        let mut seen = Vec::new();
+        let mut key = Vec::new();
         let long = json!({"a": "x".repeat(1000), "b": 1});
-        assert_eq!(rules(&["self.a != ''", "self.b == 1"]).known(&long, &mut seen), None);
-        assert_eq!(rules(&["self.a != ''"]).known(&json!({"a": "x"}), &mut seen), None);
+        assert_eq!(rules(&["self.a != ''", "self.b == 1"]).lookup(&long, &mut key), None);
+        assert_eq!(rules(&["self.a != ''"]).lookup(&json!({"a": "x"}), &mut key), None);
     }
 }
