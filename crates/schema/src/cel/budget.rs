@@ -382,6 +382,18 @@ mod tests {
     }
 
     #[test]
+    fn messages_are_paid_from_the_budget_of_the_object() {
+        let rule = json!({"rule": "false", "message": "plain",
+            "messageExpression": "lists.range(500000).size() > 0 ? 'computed' : ''"});
+        let items = json!({"type": "integer", "x-kubernetes-validations": [rule]});
+        let schema = json!({"type": "object", "properties": {"l": {"type": "array", "items": items}}});
+        let schema = StructuralSchema::of(&schema, false);
+        let causes = schema.validate(&json!({"l": vec![1; 30]}), None);
+        let computed = causes.iter().filter(|cause| cause.message.ends_with("computed")).count();
+        assert!((1..=10).contains(&computed) && causes.len() == 30, "{computed} of {}", causes.len());
+    }
+
+    #[test]
     fn a_rule_beyond_its_budget_refuses_the_object_and_ends_the_others() {
         let rule = |rule: &str| json!({"rule": rule, "message": "no"});
         let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true,

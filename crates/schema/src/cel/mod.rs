@@ -149,18 +149,15 @@ impl RuleResults {
             let size = *size.get_or_insert_with(|| {
                 budget::size(value, budget::LARGE) + old.map_or(0, |old| budget::size(old, budget::LARGE))
             });
-            let mut left = self.left;
             let held = match all_read.filter(|_| !compiled.uses_old) {
                 // A short value is converted once for all rules of the node.
                 Some(all) => compiled.runnable.resolve(
                     shared_scope.get_or_insert_with(|| scope([all, all])),
                     size,
-                    &mut left,
+                    &mut self.left,
                 ),
-                None => compiled.runnable.resolve(&scope(compiled.reads.each_ref()), size, &mut left),
+                None => compiled.runnable.resolve(&scope(compiled.reads.each_ref()), size, &mut self.left),
             };
-            self.left = left;
-            let mut failed = || rule.failed(|| scope([&whole, &whole]), compiled, size, &mut left);
             let cause = match held {
                 Ok(Cel::Bool(true)) => {
                     if has_key {
@@ -168,7 +165,10 @@ impl RuleResults {
                     }
                     continue;
                 }
-                Ok(_) => rule.cause(path, schema.type_name(), &failed()),
+                Ok(_) => {
+                    let detail = rule.failed(|| scope([&whole, &whole]), compiled, size, &mut self.left);
+                    rule.cause(path, schema.type_name(), &detail)
+                }
                 Err(error) if is_exceeded(&error) => {
                     self.ended = true;
                     let detail = if self.left == 0 {
