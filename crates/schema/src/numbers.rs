@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Up to this limit, floats represent all integers exactly.
-const EXACT: f64 = 9_007_199_254_740_992.0;
+pub(crate) const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Converts all floats without a fraction in `value` to integers.
 pub(crate) fn make_whole(value: &mut Value) {

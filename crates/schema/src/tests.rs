@@ -228,6 +228,14 @@ fn rules_that_fail_are_worded_as_the_reference_words_them() {
     assert_eq!(say(required, json!({"a": ""}), None), ["spec.a: Required value: say it"]);
 }
 
+#[test]
+fn a_number_that_no_integer_type_of_go_has_is_no_integer() {
+    let schema = StructuralSchema::parse(r#"{"type": "object", "properties": {"n": {"type": "integer"}}}"#);
+    assert_eq!(schema.validate(&json!({"n": 2.0}), None), []);
+    let found = causes(&schema.validate(&json!({"n": 1e300}), None));
+    assert_eq!(found[0].2, "Invalid value: \"number\": n in body must be of type integer: \"number\"");
+}
+
 /// Any small JSON value.
 fn json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use super::{
     formats,
     lists::StoredItems,
+    numbers::EXACT,
     path::{Path, join},
     structural::{Bounds, Logic, Node},
 };
@@ -104,7 +105,8 @@ impl ValidationOutcome {
         let has = |name: &str| schema.types.iter().any(|t| &**t == name);
         let got = type_of(value);
         let format = schema.bounds.as_ref().and_then(|b| b.format.as_deref()).unwrap_or_default();
-        let integral = got == "number" && value.as_f64().is_some_and(|f| f.fract() == 0.0) && has("integer");
+        let is_whole = |f: f64| f.fract() == 0.0 && f.abs() < EXACT;
+        let integral = got == "number" && value.as_f64().is_some_and(is_whole) && has("integer");
         let fits = has(got) || integral || (got == "integer" && has("number"));
         if fits {
             return;
