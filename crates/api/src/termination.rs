@@ -49,6 +49,7 @@ pub fn cause(output: &str) -> Option<String> {
         if exception.is_the_cause() {
             return Some(exception.text);
         }
+        // What it points to stands above its own traceback.
         end = exception.lines.0;
     }
     last(&lines)

@@ -63,6 +63,7 @@ impl Uri {
         if !is_literal(address.scheme()) {
             return address;
         }
+        // Bytes that are no UTF-8 cannot be part of an address, which is a text. They stay encoded.
         let decoded = unescape(&self.0).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         decoded.map_or(address, Address::parse)
     }

@@ -54,6 +54,7 @@ impl Filler {
                         map.insert(name.to_string(), self.copy(default));
                     }
                 }
+                // What was just filled in may lack fields that have defaults of their own.
                 for (name, value) in map.iter_mut() {
                     let Some(child) = schema.field(name) else { continue };
                     self.fill_null(value, child);

@@ -136,6 +136,7 @@ impl Field {
     /// to the innermost scalar, or else to the whole list or map.
     pub fn go_type_of(&self, shape: &Shape) -> GoType {
         let name = |plain| self.type_name.clone().unwrap_or(Cow::Borrowed(plain));
+        // A list within a list is another type, without the name.
         let container = || match (std::ptr::eq(shape, &raw const self.shape), shape.leaf()) {
             (true, leaf) if !leaf.is_scalar() => name(""),
             _ => Cow::Borrowed(""),

@@ -144,6 +144,7 @@ impl<'a> Conditions<'a> {
 /// Sets the times of conditions. A condition that is the same as in `before` gets its time from there, all others get `now`.
 /// So a condition that has changed and changed back keeps its time.
 pub fn set_transition_times(list: &mut [Condition], before: &[Condition], now: Timestamp) {
+    // Times of Kubernetes have whole seconds. With more, the status would differ from the stored one after each reading.
     let second = Timestamp::from_second(now.as_second()).unwrap_or(now);
     for condition in list {
         let old = before.iter().find(|old| old.equals_except_times(condition));

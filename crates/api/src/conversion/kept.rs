@@ -110,6 +110,7 @@ pub(super) fn write(kept: &Fields) -> Vec<(String, Value)> {
         annotations.push((format!("{KEPT_PREFIX}{path}"), Value::String(value.to_string())));
     };
     for (path, fields) in MAPS {
+        // `read` knows these fields only, so a map that has others is kept whole.
         match at_path(kept, path) {
             Some(Value::Object(map))
                 if !map.is_empty() && map.keys().all(|key| fields.contains(&key.as_str())) =>

@@ -27,6 +27,7 @@ const ADDRESS_KEYS: &[&str] = &["name", "url"];
 
 /// Converts down. The error is the path of a value that must be a map.
 pub(super) fn down(status: &mut Fields) -> Result<(), &'static str> {
+    // The key belongs to the conversion, so it has no meaning in a v1alpha2 object.
     take_annotation_of(status, KEPT_STATUS);
     let mut kept = Fields::new();
     for field in FIELDS {

@@ -88,6 +88,7 @@ impl Inliner {
         } else {
             self.finish(target, name.starts_with(CORE), Some(name))
         };
+        // Core types refer to core types only, so `core` need not be a part of the key.
         self.resolved.borrow_mut().insert(name.to_owned(), resolved.clone());
         resolved
     }

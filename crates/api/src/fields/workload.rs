@@ -208,6 +208,7 @@ pub fn devices(container: &Container) -> impl Iterator<Item = (&str, i64)> {
     let limits = container.resources.iter().flat_map(|resources| resources.limits.iter().flatten());
     limits.filter_map(|(name, amount)| {
         let is_device = name.contains('/') && !name.starts_with("kubernetes.io/");
+        // Kubernetes takes whole numbers only for these resources.
         Some((name.as_str(), amount.0.parse().ok()?)).filter(|_| is_device)
     })
 }

@@ -32,7 +32,7 @@ const UNWATCHED: u64 = 1_000_000;
 /// The steps for compiling a regular expression.
 const REGEX: u64 = 20_000;
 /// The bytes of text that cost one step.
-const BYTES: usize = 16;
+pub(super) const BYTES: usize = 16;
 
 /// A function that charges for the element of a loop and for the accumulated value.
 const TURN: &str = "@turn";

@@ -8,7 +8,7 @@ use kube_cel::cel::{
 };
 use regex::Regex;
 
-use super::budget::{spend, spend_regex};
+use super::budget::{BYTES, spend, spend_regex};
 use crate::patterns;
 
 type Cel = kube_cel::cel::Value;
@@ -130,7 +130,8 @@ fn replace(
         _ => usize::MAX,
     };
     let times = text.matches(from.as_str()).count().min(most);
-    spend((times.saturating_mul(to.len()) / 16) as u64)?;
+    // Paid before the text is made: a few replacements of one character by many would use all memory.
+    spend((times.saturating_mul(to.len()) / BYTES) as u64)?;
     Ok(Cel::String(Arc::new(text.replacen(from.as_str(), to, most))))
 }
 
@@ -143,7 +144,7 @@ fn join(
         Some(Cel::String(separator)) => separator.as_str(),
         _ => "",
     };
-    spend((list.len().saturating_mul(separator.len()) / 16) as u64)?;
+    spend((list.len().saturating_mul(separator.len()) / BYTES) as u64)?;
     let mut parts = Vec::with_capacity(list.len());
     for part in list.iter() {
         match part {

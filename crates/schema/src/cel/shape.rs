@@ -142,6 +142,7 @@ impl<const N: usize> AccessCollector<N> {
             Expr::Comprehension(fold) => {
                 let range = self.denoted_part(&fold.iter_range);
                 let item = range.map(|(variable, mut way)| {
+                    // A loop over a map runs over its keys, also if it reads nothing of the entries.
                     self.shapes[variable].at(&way).keys = true;
                     way.push(Step::Item);
                     (variable, way)
