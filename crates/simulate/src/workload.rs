@@ -35,7 +35,7 @@ struct Load {
     #[serde(rename = "type", default)]
     kind: LoadKind,
     /// Seconds between two stages.
-    #[serde(default)]
+    #[serde(default = "one")]
     interval: f64,
     #[serde(default)]
     stages: Vec<Stage>,
@@ -80,29 +80,196 @@ enum DataKind {
     SharedPrefix,
 }
 
+/// How lengths are drawn. Absent fields have the defaults of inference-perf.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 struct Lengths {
+    #[serde(rename = "type")]
+    kind: Distribution,
     min: f64,
     max: f64,
     mean: f64,
-    #[serde(default)]
-    std_dev: f64,
+    std_dev: Option<f64>,
+    variance: Option<f64>,
     total_count: Option<u64>,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Distribution {
+    Normal,
+    Lognormal,
+    Uniform,
+    Fixed,
+}
+
+/// One length for all, or lengths that are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected a number of tokens, or a distribution with the fields type, min, max, mean and std_dev"
+)]
+enum Length {
+    Fixed(u64),
+    Drawn(Lengths),
+}
+
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 struct SharedPrefix {
+    #[serde(alias = "num_unique_system_prompts")]
     num_groups: u64,
+    #[serde(alias = "num_users_per_system_prompt")]
     num_prompts_per_group: u64,
-    system_prompt_len: u64,
-    #[serde(default)]
-    question_len: u64,
-    #[serde(default)]
-    output_len: u64,
+    system_prompt_len: Length,
+    question_len: Length,
+    output_len: Length,
+    /// The former places of lengths that are drawn.
     question_distribution: Option<Lengths>,
     output_distribution: Option<Lengths>,
-    #[serde(default)]
     enable_multi_turn_chat: bool,
+    /// The seed of the lengths. Absent means that of the run.
+    seed: Option<u64>,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+// === impl Lengths ===
+
+impl Default for Lengths {
+    fn default() -> Self {
+        let kind = Distribution::Normal;
+        Self { kind, min: 10.0, max: 1024.0, mean: 512.0, std_dev: None, variance: None, total_count: None }
+    }
+}
+
+impl Lengths {
+    fn check(&self, field: &str) -> Result<(), String> {
+        let Self { min, max, mean, .. } = *self;
+        if !(0.0 <= min && min <= max && max <= crate::numbers::float(MAX_LENGTH)) {
+            return Err(format!("data.{field}: expected 0 <= min <= max <= {MAX_LENGTH}"));
+        }
+        if self.kind == Distribution::Lognormal && !(mean > 0.0 && mean.is_finite()) {
+            return Err(format!("data.{field}.mean: {mean}: expected a number above 0"));
+        }
+        if self.variance.is_some() && self.std_dev.is_some_and(|deviation| deviation > 0.0) {
+            return Err(format!("data.{field}: expected `std_dev` or `variance`, not both"));
+        }
+        let spread = [("std_dev", self.std_dev), ("variance", self.variance)];
+        match spread
+            .into_iter()
+            .find(|(_, given)| given.is_some_and(|given| !(given >= 0.0 && given.is_finite())))
+        {
+            Some((name, _)) => Err(format!("data.{field}.{name}: expected a number of at least 0")),
+            None => Ok(()),
+        }
+    }
+
+    fn deviation(&self) -> f64 {
+        self.variance.map(f64::sqrt).or(self.std_dev).unwrap_or(200.0)
+    }
+
+    /// Draws a length between the bounds. It is at least 1.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a length within checked bounds"
+    )]
+    fn draw(&self, random: &mut StdRng) -> u64 {
+        let (mean, deviation) = (self.mean, self.deviation());
+        // Box and Muller: a normal number from two even ones.
+        let (first, second): (f64, f64) = (random.random(), random.random());
+        let normal = (-2.0 * (1.0 - first).ln()).sqrt() * (std::f64::consts::TAU * second).cos();
+        let length = match self.kind {
+            Distribution::Normal => mean + deviation * normal,
+            // Mean and deviation are those of the lengths, not of their logarithms.
+            Distribution::Lognormal => {
+                let variance = (deviation / mean).powi(2).ln_1p();
+                (mean.ln() - variance / 2.0 + variance.sqrt() * normal).exp()
+            }
+            Distribution::Uniform => self.min + (self.max - self.min) * first,
+            Distribution::Fixed => mean,
+        };
+        (length.clamp(self.min, self.max).round() as u64).max(1)
+    }
+}
+
+// === impl Length ===
+
+impl Length {
+    fn check(&self, field: &str) -> Result<(), String> {
+        match self {
+            Self::Fixed(0..=MAX_LENGTH) => Ok(()),
+            Self::Fixed(value) => Err(format!("data.{field}: {value}: expected 0 to {MAX_LENGTH}")),
+            Self::Drawn(lengths) => lengths.check(field),
+        }
+    }
+
+    fn draw(&self, random: &mut StdRng) -> u64 {
+        match self {
+            Self::Fixed(tokens) => *tokens,
+            Self::Drawn(lengths) => lengths.draw(random),
+        }
+    }
+}
+
+// === impl SharedPrefix ===
+
+impl Default for SharedPrefix {
+    fn default() -> Self {
+        Self {
+            num_groups: 10,
+            num_prompts_per_group: 10,
+            system_prompt_len: Length::Fixed(100),
+            question_len: Length::Fixed(50),
+            output_len: Length::Fixed(50),
+            question_distribution: None,
+            output_distribution: None,
+            enable_multi_turn_chat: false,
+            seed: None,
+        }
+    }
+}
+
+impl SharedPrefix {
+    fn questions(&self) -> Length {
+        self.question_distribution.map_or(self.question_len, Length::Drawn)
+    }
+
+    fn answers(&self) -> Length {
+        self.output_distribution.map_or(self.output_len, Length::Drawn)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.enable_multi_turn_chat {
+            return Err("data.shared_prefix.enable_multi_turn_chat: conversations depend on answers, which are not made up \
+                        here; use --generate sessions"
+                .to_owned());
+        }
+        for (field, value) in
+            [("num_groups", self.num_groups), ("num_prompts_per_group", self.num_prompts_per_group)]
+        {
+            if !(1..=MAX_PROMPTS).contains(&value) {
+                return Err(format!("data.shared_prefix.{field}: {value}: expected 1 to {MAX_PROMPTS}"));
+            }
+        }
+        self.system_prompt_len.check("shared_prefix.system_prompt_len")?;
+        for (name, former, length, drawn) in [
+            ("question_len", "question_distribution", &self.question_len, &self.question_distribution),
+            ("output_len", "output_distribution", &self.output_len, &self.output_distribution),
+        ] {
+            length.check(&format!("shared_prefix.{name}"))?;
+            if let Some(drawn) = drawn {
+                if matches!(length, Length::Drawn(_)) {
+                    return Err(format!("data.shared_prefix: expected `{name}` or `{former}`, not both"));
+                }
+                drawn.check(&format!("shared_prefix.{former}"))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 // === impl Workload ===
@@ -137,46 +304,12 @@ impl Workload {
         }
         seconds("interval".to_owned(), self.load.interval)?;
         let data = &self.data;
-        let lengths = |field: &str, lengths: Option<Lengths>| match lengths {
-            None => Err(format!("data.{field}: missing")),
-            Some(Lengths { min, max, .. })
-                if !(0.0 <= min && min <= max && max <= crate::numbers::float(MAX_LENGTH)) =>
-            {
-                Err(format!("data.{field}: expected 0 <= min <= max <= {MAX_LENGTH}"))
-            }
-            Some(_) => Ok(()),
+        let lengths = |field: &str, lengths: Option<Lengths>| {
+            lengths.ok_or_else(|| format!("data.{field}: missing"))?.check(field)
         };
         match (data.kind, &data.shared_prefix) {
             (DataKind::SharedPrefix, None) => Err("data.shared_prefix: missing".to_owned()),
-            (DataKind::SharedPrefix, Some(shared)) => {
-                if shared.enable_multi_turn_chat {
-                    return Err(
-                        "data.shared_prefix.enable_multi_turn_chat: conversations depend on answers, which \
-                                are not made up here; use --generate sessions"
-                            .to_owned(),
-                    );
-                }
-                for (field, value, least, most) in [
-                    ("num_groups", shared.num_groups, 1, MAX_PROMPTS),
-                    ("num_prompts_per_group", shared.num_prompts_per_group, 1, MAX_PROMPTS),
-                    ("system_prompt_len", shared.system_prompt_len, 0, MAX_LENGTH),
-                    ("question_len", shared.question_len, 0, MAX_LENGTH),
-                    ("output_len", shared.output_len, 0, MAX_LENGTH),
-                ] {
-                    if !(least..=most).contains(&value) {
-                        let field = format!("data.shared_prefix.{field}");
-                        return Err(format!("{field}: {value}: expected {least} to {most}"));
-                    }
-                }
-                let further = [
-                    ("shared_prefix.question_distribution", shared.question_distribution),
-                    ("shared_prefix.output_distribution", shared.output_distribution),
-                ];
-                further
-                    .into_iter()
-                    .filter(|(_, given)| given.is_some())
-                    .try_for_each(|(f, given)| lengths(f, given))
-            }
+            (DataKind::SharedPrefix, Some(shared)) => shared.check(),
             (DataKind::Random | DataKind::Synthetic, _) => {
                 lengths("input_distribution", data.input_distribution)?;
                 lengths("output_distribution", data.output_distribution)
@@ -234,25 +367,26 @@ impl Iterator for Generator {
                 let prompt = group * shared.num_prompts_per_group
                     + self.random.random_range(0..shared.num_prompts_per_group);
                 // A question has the same length wherever it is asked.
-                let mut own = StdRng::seed_from_u64(mix(self.seed ^ mix(prompt)));
-                let question = length(shared.question_distribution, shared.question_len, &mut own);
-                let output = length(shared.output_distribution, shared.output_len, &mut own);
+                let seed = shared.seed.unwrap_or(self.seed);
+                let mut own = StdRng::seed_from_u64(mix(seed ^ mix(prompt)));
+                let question = shared.questions().draw(&mut own).max(1);
+                let output = shared.answers().draw(&mut own).max(1);
+                let mut of_group = StdRng::seed_from_u64(mix(!seed ^ mix(group)));
                 let segments = vec![
-                    Segment(group, shared.system_prompt_len),
+                    Segment(group, shared.system_prompt_len.draw(&mut of_group)),
                     Segment(FIRST_QUESTION + prompt, question),
                 ];
                 TraceRequest::new(at, TracePrompt::Segments(segments), tokens(output))
             }
             _ => {
-                let input = self.workload.data.input_distribution;
-                let number = match input.and_then(|lengths| lengths.total_count) {
-                    // Prompts come again after the last one.
-                    Some(total) => self.count % total.max(1),
-                    None => self.count,
-                };
+                // Both were checked to be there.
+                let input = self.workload.data.input_distribution.unwrap_or_default();
+                let output = self.workload.data.output_distribution.unwrap_or_default();
+                // Prompts come again after the last one.
+                let number = input.total_count.map_or(self.count, |total| self.count % total.max(1));
                 let mut own = StdRng::seed_from_u64(mix(self.seed ^ mix(number)));
-                let segments = vec![Segment(FIRST_QUESTION + number, length(input, 1, &mut own))];
-                let output = length(self.workload.data.output_distribution, 1, &mut own);
+                let segments = vec![Segment(FIRST_QUESTION + number, input.draw(&mut own))];
+                let output = output.draw(&mut own);
                 TraceRequest::new(at, TracePrompt::Segments(segments), tokens(output))
             }
         };
@@ -264,16 +398,6 @@ impl Iterator for Generator {
         });
         Some(request)
     }
-}
-
-/// Draws a length from a normal distribution between its bounds.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a length within checked bounds")]
-fn length(lengths: Option<Lengths>, fixed: u64, random: &mut StdRng) -> u64 {
-    let Some(Lengths { min, max, mean, std_dev, .. }) = lengths else { return fixed.max(1) };
-    // Box and Muller: a normal number from two even ones.
-    let (first, second): (f64, f64) = (random.random(), random.random());
-    let normal = (-2.0 * (1.0 - first).ln()).sqrt() * (std::f64::consts::TAU * second).cos();
-    ((mean + std_dev * normal).clamp(min, max).round() as u64).max(1)
 }
 
 fn tokens(count: u64) -> usize {
@@ -317,6 +441,39 @@ data:
     }
 
     #[test]
+    fn what_a_workload_leaves_out_has_the_defaults_of_inference_perf() {
+        let short = "
+load: {stages: [{rate: 1, duration: 1}, {rate: 1, duration: 1}]}
+data: {type: shared_prefix, shared_prefix: {num_unique_system_prompts: 1, num_users_per_system_prompt: 1}}
+";
+        let requests = all(short);
+        assert_eq!(requests[1].at, Duration::from_secs(2), "a second lies between stages");
+        let TracePrompt::Segments(segments) = &requests[0].prompt else { panic!("segments") };
+        assert_eq!((segments[0].1, segments[1].1, requests[0].output_tokens), (100, 50, 50));
+    }
+
+    #[test]
+    fn lengths_have_the_mean_and_the_deviation_of_their_distribution() {
+        for (given, mean, deviation) in [
+            ("{mean: 500, min: 0, max: 100000}", 500.0, 200.0),
+            ("{mean: 500, variance: 400, min: 0, max: 100000}", 500.0, 20.0),
+            ("{type: lognormal, mean: 500, std_dev: 300, min: 0, max: 100000}", 500.0, 300.0),
+            ("{type: uniform, min: 100, max: 700}", 400.0, 600.0 / 12_f64.sqrt()),
+            ("{type: fixed, mean: 500}", 500.0, 0.0),
+        ] {
+            let lengths: Lengths = serde_saphyr::from_str(given).unwrap();
+            let mut random = StdRng::seed_from_u64(1);
+            let drawn: Vec<f64> =
+                (0..20_000).map(|_| crate::numbers::float(lengths.draw(&mut random))).collect();
+            let count = crate::numbers::float(20_000);
+            let average = drawn.iter().sum::<f64>() / count;
+            let spread = (drawn.iter().map(|length| (length - average).powi(2)).sum::<f64>() / count).sqrt();
+            assert!((average - mean).abs() < 10.0, "{given}: {average}");
+            assert!((spread - deviation).abs() < 15.0, "{given}: {spread}");
+        }
+    }
+
+    #[test]
     fn random_prompts_have_lengths_within_their_bounds_and_adapters_their_shares() {
         let requests = all(RANDOM);
         assert!((1700..2300).contains(&requests.len()), "{}", requests.len());
@@ -343,11 +500,26 @@ data:
             ("num_groups: 3", "num_groups: 0", "data.shared_prefix.num_groups: 0"),
             ("question_len: 50", "question_len: 5000000000", "data.shared_prefix.question_len"),
             ("output_len: 20", "output_len: 20, enable_multi_turn_chat: true", "enable_multi_turn_chat"),
+            (
+                "output_len: 20",
+                "output_len: {min: 9, max: 3}",
+                "data.shared_prefix.output_len: expected 0 <= min",
+            ),
+            ("output_len: 20", "output_len: {std: 3}", "a distribution with the fields"),
+            ("output_len: 20", "output_length: 20", "output_length"),
+            ("output_len: 20", "output_len: {mean: 9}, output_distribution: {mean: 9}", "not both"),
         ] {
             let error = Workload::parse(&SHARED.replace(from, to)).unwrap_err();
             assert!(error.contains(expected), "{to}: {error}");
         }
-        let error = Workload::parse(&RANDOM.replace("min: 10,", "min: 100,")).unwrap_err();
-        assert!(error.starts_with("data.input_distribution"), "{error}");
+        for (from, to, expected) in [
+            ("min: 10,", "min: 100,", "data.input_distribution: expected 0 <= min"),
+            ("min: 10,", "type: skew_normal, min: 10,", "skew_normal"),
+            ("min: 10,", "std: 10, min: 10,", "std"),
+            ("min: 10,", "variance: 10, min: 10,", "not both"),
+        ] {
+            let error = Workload::parse(&RANDOM.replace(from, to)).unwrap_err();
+            assert!(error.contains(expected), "{to}: {error}");
+        }
     }
 }

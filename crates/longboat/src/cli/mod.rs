@@ -52,7 +52,8 @@ pub(crate) enum Command {
     Render(Box<RenderArgs>),
     /// Explain which layer set a field and which value it replaced, or show all layers of a service
     Explain(Box<ExplainArgs>),
-    /// Show what applying manifests would change, and which pods would restart; exit codes as of `kubectl diff`
+    /// Show what applying manifests would change in services and their objects, and which pods would restart; exit codes as
+    /// of `kubectl diff`
     Diff(Box<DiffArgs>),
     /// Predict latencies, hit ratios and the needed replicas for traffic: the real picker with simulated engines, in virtual time
     Simulate(Box<SimulateArgs>),
@@ -77,7 +78,7 @@ pub(crate) enum Command {
     /// Remove the objects of `install` from a cluster
     Uninstall(UninstallArgs),
     /// Print a shell completion script
-    #[command(visible_alias = "completions")]
+    #[command(alias = "completions")]
     Completion(CompletionArgs),
     /// Write manual pages for `man`, one for each verb and role
     Man(ManArgs),

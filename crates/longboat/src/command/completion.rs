@@ -3,6 +3,7 @@
 
 use std::{ffi::OsString, path::Path, process::ExitCode};
 
+use clap::Command;
 use clap_complete::{CompletionCandidate, engine};
 
 use crate::{
@@ -24,8 +25,15 @@ pub(crate) fn run(args: &CompletionArgs) {
     // The script for bash treats a dash in the name like the space before a verb.
     let name = called.program().replace('-', "_");
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut cli::command(called), &name, &mut script);
+    clap_complete::generate(args.shell, &mut listed(cli::command(called)), &name, &mut script);
     printer::write_piece(&String::from_utf8_lossy(&script).replace(&name, called.program()));
+}
+
+/// The command without the verbs that help does not list: scripts would offer them.
+fn listed(command: Command) -> Command {
+    let verbs: Vec<Command> = command.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned().collect();
+    // A command keeps the verbs that it has, so this one has only the arguments of the other.
+    Command::new(command.get_name().to_owned()).args(command.get_arguments().cloned()).subcommands(verbs)
 }
 
 /// Whether kubectl has started this process to complete a line.
@@ -70,6 +78,20 @@ mod tests {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
         let lines = answer(arguments, Some(Path::new(folder)));
         lines.lines().map(|line| line.split('\t').next().unwrap_or_default().to_owned()).collect()
+    }
+
+    #[test]
+    fn scripts_offer_no_hidden_verbs() {
+        let names = |command: &Command| -> Vec<String> {
+            command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect()
+        };
+        let command = cli::command(ProgramName::Longboat);
+        let (all, listed) = (names(&command), names(&listed(command)));
+        assert!(
+            listed.contains(&"doctor".to_owned()) && !listed.contains(&"cli-reference".to_owned()),
+            "{listed:?}"
+        );
+        assert!(all.contains(&"cli-reference".to_owned()), "{all:?}");
     }
 
     #[test]

@@ -4,12 +4,7 @@ use longboat_quantity::{Quantity, duration};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{
-    config::{EndpointPickerConfig, PluginReference},
-    error::ConfigError,
-    numbers::millis,
-    parameters::Parameters,
-};
+use crate::{config::EndpointPickerConfig, error::ConfigError, numbers::millis, parameters::Parameters};
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -24,8 +19,15 @@ pub(super) struct Section {
     pub(super) default_negative_priority_band: Option<Band>,
     pub(super) priority_bands: Option<Vec<Band>>,
     pub(super) usage_limit_policy_plugin_ref: Option<String>,
-    pub(super) saturation_detector: Option<PluginReference>,
+    pub(super) saturation_detector: Option<DetectorReference>,
     pub(super) enable_eviction: Option<bool>,
+}
+
+/// The plugin that measures the saturation. An absent or empty name means the default.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(super) struct DetectorReference {
+    pub(super) plugin_ref: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

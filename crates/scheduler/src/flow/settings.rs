@@ -159,7 +159,7 @@ impl Settings {
             usage_limit: usage_limit(config, section.usage_limit_policy_plugin_ref.as_deref())?,
             detector: detector(
                 config,
-                section.saturation_detector.as_ref().map(|detector| detector.plugin_ref.as_str()),
+                section.saturation_detector.as_ref().and_then(|detector| detector.plugin_ref.as_deref()),
             )?,
         })
     }
