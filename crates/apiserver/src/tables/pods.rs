@@ -1,5 +1,7 @@
 //! Tables for pods: readiness, and the status in one word.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -31,15 +33,13 @@ fn finished(pod: &Value) -> Option<(&'static str, &'static str)> {
 }
 
 fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
-    let total = list(&pod["spec"]["containers"]).count();
-    let statuses = &pod["status"]["containerStatuses"];
-    let ready = list(statuses).filter(|s| s["ready"] == true && s["state"]["running"].is_object()).count();
     let ip = list(&pod["status"]["podIPs"]).next().map_or(&pod["status"]["podIP"], |first| &first["ip"]);
+    let summary = Summary::of(pod);
     vec![
         name(pod),
-        Value::from(format!("{ready}/{total}")),
-        Value::from(word(pod)),
-        Value::from(restarts(pod, now)),
+        Value::from(format!("{}/{}", summary.ready, summary.total)),
+        Value::from(summary.status),
+        Value::from(summary.restarts.text(now)),
         age(pod, now),
         or(ip, "<none>"),
         or(&pod["spec"]["nodeName"], "<none>"),
@@ -63,90 +63,127 @@ fn gates(pod: &Value) -> Value {
     Value::from(format!("{met}/{}", gates.len()))
 }
 
-fn restarts(pod: &Value, now: Timestamp) -> String {
-    let statuses = ["containerStatuses"].into_iter().flat_map(|key| list(&pod["status"][key]));
-    let mut count = 0;
-    let mut last: Option<&str> = None;
-    for status in statuses {
-        count += number(&status["restartCount"]);
-        if let Some(ended) = status["lastState"]["terminated"]["finishedAt"].as_str() {
-            last = last.max(Some(ended));
-        }
+/// What the columns about containers show.
+struct Summary<'a> {
+    /// Containers and sidecars.
+    total: usize,
+    ready: usize,
+    restarts: Restarts<'a>,
+    /// `Running`, `CrashLoopBackOff`, `Init:0/1`, `Terminating`, …
+    status: String,
+}
+
+/// How often containers restarted, and when the last one did.
+#[derive(Default, Clone, Copy)]
+struct Restarts<'a> {
+    count: i64,
+    last: Option<&'a str>,
+}
+
+impl<'a> Restarts<'a> {
+    fn add(&mut self, container: &'a Value) {
+        self.count += number(&container["restartCount"]);
+        self.last = self.last.max(container["lastState"]["terminated"]["finishedAt"].as_str());
     }
-    match last {
-        Some(ended) if count > 0 => format!("{count} ({} ago)", since(&Value::from(ended), now)),
-        _ => count.to_string(),
+
+    fn text(self, now: Timestamp) -> String {
+        match self.last {
+            Some(ended) if self.count > 0 => {
+                format!("{} ({} ago)", self.count, since(&Value::from(ended), now))
+            }
+            _ => self.count.to_string(),
+        }
     }
 }
 
-/// Returns the status: `Running`, `CrashLoopBackOff`, `Init:0/1`, `Terminating`, …
-fn word(pod: &Value) -> String {
-    let status = &pod["status"];
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut word = text(&status["reason"]);
-    if word.is_empty() {
-        word = text(&status["phase"]);
+fn text_of(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Returns the reason of a container that has ended.
+fn end(ended: &Value) -> String {
+    let (reason, signal) = (text_of(&ended["reason"]), number(&ended["signal"]));
+    match (reason, signal) {
+        ("", 0) => format!("ExitCode:{}", number(&ended["exitCode"])),
+        ("", _) => format!("Signal:{signal}"),
+        _ => reason.to_owned(),
     }
-    for condition in list(&status["conditions"]) {
-        if condition["type"] == "PodScheduled" && condition["reason"] == "SchedulingGated" {
-            "SchedulingGated".clone_into(&mut word);
-        }
-    }
-    let total = list(&pod["spec"]["initContainers"]).count();
-    let mut initialising = false;
-    for (index, container) in list(&status["initContainerStatuses"]).enumerate() {
-        let ended = &container["state"]["terminated"];
-        let waiting = text(&container["state"]["waiting"]["reason"]);
-        let sidecar = list(&pod["spec"]["initContainers"])
-            .any(|c| c["name"] == container["name"] && c["restartPolicy"] == "Always");
-        if ended.is_object() && number(&ended["exitCode"]) == 0 {
-            continue;
-        }
-        if sidecar && container["started"] == true {
-            continue;
-        }
-        word = if ended.is_object() {
-            let reason = text(&ended["reason"]);
-            if reason.is_empty() {
-                format!("Init:ExitCode:{}", number(&ended["exitCode"]))
-            } else {
-                format!("Init:{reason}")
-            }
-        } else if !waiting.is_empty() && waiting != "PodInitializing" {
-            format!("Init:{waiting}")
-        } else {
-            format!("Init:{index}/{total}")
+}
+
+impl<'a> Summary<'a> {
+    fn of(pod: &'a Value) -> Self {
+        let status = &pod["status"];
+        let holds = |type_: &str| {
+            list(&status["conditions"])
+                .any(|condition| condition["type"] == type_ && condition["status"] == "True")
         };
-        initialising = true;
-        break;
-    }
-    if !initialising {
-        let mut running = false;
-        let statuses: Vec<&Value> = list(&status["containerStatuses"]).collect();
-        for container in statuses.iter().rev() {
-            let state = &container["state"];
-            let waiting = text(&state["waiting"]["reason"]);
-            let ended = &state["terminated"];
-            if !waiting.is_empty() {
-                word = waiting;
-            } else if ended.is_object() {
-                let reason = text(&ended["reason"]);
-                word = if reason.is_empty() {
-                    format!("ExitCode:{}", number(&ended["exitCode"]))
-                } else {
-                    reason
-                };
-            } else if container["ready"] == true && state["running"].is_object() {
-                running = true;
+        let is_gated = list(&status["conditions"])
+            .any(|condition| condition["type"] == "PodScheduled" && condition["reason"] == "SchedulingGated");
+        let reason = text_of(&status["reason"]);
+        let mut word = match reason {
+            _ if is_gated => "SchedulingGated".to_owned(),
+            "" => text_of(&status["phase"]).to_owned(),
+            reason => reason.to_owned(),
+        };
+        let inits = || list(&pod["spec"]["initContainers"]);
+        let sidecars: BTreeSet<&str> = inits()
+            .filter(|container| container["restartPolicy"] == "Always")
+            .filter_map(|container| container["name"].as_str())
+            .collect();
+        let total = list(&pod["spec"]["containers"]).count() + sidecars.len();
+        let mut ready = 0;
+        let (mut restarts, mut of_sidecars) = (Restarts::default(), Restarts::default());
+        let mut is_initializing = false;
+        for (index, container) in list(&status["initContainerStatuses"]).enumerate() {
+            restarts.add(container);
+            let is_sidecar = sidecars.contains(text_of(&container["name"]));
+            if is_sidecar {
+                of_sidecars.add(container);
+            }
+            let ended = &container["state"]["terminated"];
+            if ended.is_object() && number(&ended["exitCode"]) == 0 {
+                continue;
+            }
+            if is_sidecar && container["started"] == true {
+                ready += usize::from(container["ready"] == true);
+                continue;
+            }
+            word = match text_of(&container["state"]["waiting"]["reason"]) {
+                _ if ended.is_object() => format!("Init:{}", end(ended)),
+                "" | "PodInitializing" => format!("Init:{index}/{}", inits().count()),
+                waiting => format!("Init:{waiting}"),
+            };
+            is_initializing = true;
+            break;
+        }
+        if !is_initializing || holds("Initialized") {
+            restarts = of_sidecars;
+            let mut is_running = false;
+            let statuses: Vec<&Value> = list(&status["containerStatuses"]).collect();
+            for container in statuses.into_iter().rev() {
+                restarts.add(container);
+                let state = &container["state"];
+                let waiting = text_of(&state["waiting"]["reason"]);
+                if !waiting.is_empty() {
+                    waiting.clone_into(&mut word);
+                } else if state["terminated"].is_object() {
+                    word = end(&state["terminated"]);
+                } else if container["ready"] == true && state["running"].is_object() {
+                    is_running = true;
+                    ready += 1;
+                }
+            }
+            if word == "Completed" && is_running {
+                if holds("Ready") { "Running" } else { "NotReady" }.clone_into(&mut word);
             }
         }
-        if word == "Completed" && running {
-            let ready = list(&status["conditions"]).any(|c| c["type"] == "Ready" && c["status"] == "True");
-            if ready { "Running" } else { "NotReady" }.clone_into(&mut word);
+        if pod["metadata"]["deletionTimestamp"].is_string() {
+            if reason == "NodeLost" {
+                "Unknown".clone_into(&mut word);
+            } else if finished(pod).is_none() {
+                "Terminating".clone_into(&mut word);
+            }
         }
+        Self { total, ready, restarts, status: word }
     }
-    if pod["metadata"]["deletionTimestamp"].is_string() {
-        if status["reason"] == "NodeLost" { "Unknown" } else { "Terminating" }.clone_into(&mut word);
-    }
-    word
 }

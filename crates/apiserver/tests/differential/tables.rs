@@ -16,6 +16,18 @@ const AS_TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 /// Returns the kinds and objects whose table differs between the embedded server and a real one.
 pub(crate) fn differences(real: &Api, ours: &Api) -> Vec<String> {
     let mut pages: Vec<String> = listable(ours);
+    let pods = "/api/v1/namespaces/diff/pods";
+    for (index, status) in pod_statuses().iter().enumerate() {
+        let name = format!("status-{index}");
+        let pod = json!({"metadata": {"name": name}, "spec": {
+            "initContainers": [{"name": "init", "image": "i"}, {"name": "side", "image": "i", "restartPolicy": "Always"}],
+            "containers": [{"name": "main", "image": "i"}, {"name": "beside", "image": "i"}]}});
+        pages.push(format!("{pods}/{name}"));
+        for api in [real, ours] {
+            api.post(pods, &pod).ok();
+            api.merge(&format!("{pods}/{name}/status"), &json!({"status": status})).ok();
+        }
+    }
     for (path, object) in requests::bases().into_iter().chain(further()) {
         for api in [real, ours] {
             api.post(path, &object).ok();
@@ -35,6 +47,55 @@ pub(crate) fn differences(real: &Api, ours: &Api) -> Vec<String> {
         }
     }
     found
+}
+
+/// Statuses of pods whose containers and init containers are in many states.
+fn pod_statuses() -> Vec<Value> {
+    let container = |name: &str, restarts: i32, ready: bool, state: &Value| {
+        json!({"name": name, "image": "i", "imageID": "", "restartCount": restarts, "ready": ready, "started": ready,
+            "state": state})
+    };
+    let running = json!({"running": {}});
+    let ended = |code: i32, reason: &str| json!({"terminated": {"exitCode": code, "reason": reason}});
+    let killed = json!({"terminated": {"exitCode": 137, "signal": 9}});
+    let waiting = |reason: &str| json!({"waiting": {"reason": reason}});
+    let of = |phase: &str, condition: (&str, &str), [init, side, main, beside]: [(i32, bool, Value); 4]| {
+        let one =
+            |name, (restarts, ready, state): (i32, bool, Value)| container(name, restarts, ready, &state);
+        json!({"phase": phase, "conditions": [{"type": condition.0, "status": condition.1}],
+            "initContainerStatuses": [one("init", init), one("side", side)],
+            "containerStatuses": [one("main", main), one("beside", beside)]})
+    };
+    let done = || (1, true, ended(0, "Completed"));
+    let created = || (0, false, waiting("PodInitializing"));
+    let up = || (3, true, running.clone());
+    vec![
+        of(
+            "Pending",
+            ("Initialized", "False"),
+            [(2, false, waiting("CrashLoopBackOff")), created(), created(), created()],
+        ),
+        of(
+            "Pending",
+            ("Initialized", "False"),
+            [(2, false, running.clone()), created(), created(), created()],
+        ),
+        of("Pending", ("Initialized", "False"), [done(), (1, false, running.clone()), created(), created()]),
+        of("Pending", ("Initialized", "False"), [done(), (1, false, killed.clone()), created(), created()]),
+        of("Running", ("Initialized", "True"), [done(), up(), up(), up()]),
+        of("Running", ("Initialized", "True"), [done(), (4, false, waiting("CrashLoopBackOff")), up(), up()]),
+        of("Running", ("Ready", "True"), [done(), up(), done(), up()]),
+        of("Running", ("Ready", "False"), [done(), up(), done(), up()]),
+        of(
+            "Running",
+            ("Ready", "False"),
+            [done(), up(), (5, false, waiting("ErrImagePull")), (0, false, killed)],
+        ),
+        of("Succeeded", ("Initialized", "True"), [done(), (0, false, ended(143, "Error")), done(), done()]),
+        of("Failed", ("Initialized", "False"), [(0, false, ended(3, "")), created(), created(), created()]),
+        json!({"phase": "Pending", "reason": "Why", "conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]}),
+    ]
 }
 
 /// Objects of kinds that the random requests do not cover.
