@@ -45,7 +45,15 @@ impl Strategy for Pod {
         fill(spec, "priority", 0);
         fill(spec, "preemptionPolicy", "PreemptLowerPriority");
         let class = quality(spec);
+        let is_gated = spec["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
         value["status"] = json!({"phase": "Pending", "qosClass": class});
+        if is_gated {
+            value["status"]["conditions"] = json!([{
+                "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+                "lastProbeTime": null, "lastTransitionTime": value["metadata"]["creationTimestamp"],
+            }]);
+        }
     }
 
     fn prepare_update(&self, value: &mut Value, live: &Value) {
@@ -204,6 +212,26 @@ mod tests {
 
     fn fields(causes: Vec<Cause>) -> Vec<(String, String)> {
         causes.into_iter().map(|cause| (cause.field, cause.message)).collect()
+    }
+
+    #[test]
+    fn a_pod_with_scheduling_gates_says_that_it_waits_for_them() {
+        let created = "2026-01-01T00:00:00Z";
+        let gated = |gates: Value| {
+            let mut pod =
+                json!({"metadata": {"creationTimestamp": created}, "spec": {"schedulingGates": gates}});
+            Pod.prepare_create(&mut pod);
+            pod["status"]["conditions"].clone()
+        };
+        assert_eq!(
+            gated(json!([{"name": "a"}])),
+            json!([{
+                "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+                "lastProbeTime": null, "lastTransitionTime": created,
+            }])
+        );
+        assert_eq!([gated(json!([])), gated(json!(null))], [Value::Null, Value::Null]);
     }
 
     #[test]

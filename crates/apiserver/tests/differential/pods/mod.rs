@@ -189,6 +189,7 @@ fn pods() -> Vec<Mistake> {
         ("nodeSelector", json!({"a": "b c"})),
         ("readinessGates", json!([{"conditionType": "a b"}])),
         ("schedulingGates", json!([{"name": "a"}, {"name": "a"}])),
+        ("schedulingGates", json!([{"name": "a"}])),
         ("hostAliases", json!([{"ip": "x", "hostnames": ["a_b"]}])),
         (
             "hostAliases",
