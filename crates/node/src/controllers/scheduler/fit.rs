@@ -52,24 +52,18 @@ pub(super) fn max_pods(node: &Node) -> usize {
     pods.unwrap_or(usize::MAX)
 }
 
-/// Returns the taint that evicts a running pod, and the seconds until the eviction.
-pub(super) fn evicting_taint(pod: &Pod, node: &Node) -> Option<(Taint, i64)> {
-    let taints = node.spec.clone().unwrap_or_default().taints.unwrap_or_default();
-    let mut soonest: Option<(Taint, i64)> = None;
-    for taint in taints.into_iter().filter(|taint| taint.effect == "NoExecute") {
-        let tolerations: Vec<&Toleration> = tolerations(pod).filter(|t| tolerates(t, &taint)).collect();
-        let patience = if tolerations.is_empty() {
+/// Returns the taints that evict a running pod, each with the seconds until the eviction.
+pub(super) fn evicting_taints<'a>(pod: &Pod, node: &'a Node) -> impl Iterator<Item = (&'a Taint, i64)> {
+    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    taints.filter(|taint| taint.effect == "NoExecute").filter_map(|taint| {
+        let mut tolerations = tolerations(pod).filter(|toleration| tolerates(toleration, taint)).peekable();
+        let patience = if tolerations.peek().is_none() {
             Some(0)
         } else {
-            tolerations.iter().filter_map(|toleration| toleration.toleration_seconds).min().map(|s| s.max(0))
+            tolerations.filter_map(|toleration| toleration.toleration_seconds).min()
         };
-        if let Some(patience) = patience
-            && soonest.as_ref().is_none_or(|(_, before)| patience < *before)
-        {
-            soonest = Some((taint, patience));
-        }
-    }
-    soonest
+        patience.map(|seconds| (taint, seconds.max(0)))
+    })
 }
 
 fn tolerations(pod: &Pod) -> impl Iterator<Item = &Toleration> {
@@ -192,8 +186,9 @@ mod tests {
         let tolerating = |seconds: Value| {
             pod(json!({"tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": seconds}]}))
         };
-        assert_eq!(evicting_taint(&pod(json!({})), &node).map(|(_, seconds)| seconds), Some(0));
-        assert_eq!(evicting_taint(&tolerating(json!(30)), &node).map(|(_, seconds)| seconds), Some(30));
-        assert_eq!(evicting_taint(&tolerating(json!(null)), &node), None);
+        let patience = |pod| evicting_taints(&pod, &node).map(|(_, seconds)| seconds).next();
+        assert_eq!(patience(pod(json!({}))), Some(0));
+        assert_eq!(patience(tolerating(json!(30))), Some(30));
+        assert_eq!(patience(tolerating(json!(null))), None);
     }
 }

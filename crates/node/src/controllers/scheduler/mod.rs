@@ -10,11 +10,12 @@ mod fit;
 mod places;
 mod requirement;
 mod stand_in;
+mod tainted;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -31,6 +32,7 @@ use crate::cache::Cache;
 use crate::events::{Recorder, Severity};
 use crate::registration::PRETENDED_LABELS;
 use places::Places;
+use tainted::Tainted;
 
 /// The most labels that the node takes, and the most labels and taints that it reports. Pods of different names could ask for
 /// any number.
@@ -51,6 +53,7 @@ struct Scheduler {
     /// The uid of the Node object that has these labels.
     labelled: Option<String>,
     places: Places,
+    tainted: Tainted,
 }
 
 /// Why a pod waits, in the words of Kubernetes' scheduler, which also says what preemption could do.
@@ -86,6 +89,7 @@ pub(super) async fn run(
         pretended: BTreeMap::new(),
         labelled: None,
         places,
+        tainted: Tainted::default(),
     };
     queue::run(scheduler, caches.pods, nodes, cancel).await;
 }
@@ -145,6 +149,7 @@ impl Scheduler {
         let pod = self.pods.get(&key.namespace, &key.name).filter(|pod| !has_ended(pod));
         let Some(pod) = pod else {
             self.places.free(key, None);
+            self.tainted.forget(key);
             return Ok(None);
         };
         let uid = pod.uid();
@@ -286,12 +291,10 @@ impl Scheduler {
     }
 
     /// Deletes a pod that a `NoExecute` taint evicts, once its toleration has expired.
-    async fn evict(&self, key: &Key, pod: &Pod, node: &Node) -> Again {
-        let Some((taint, patience)) = fit::evicting_taint(pod, node) else { return Ok(None) };
-        let since = taint.time_added.as_ref().map_or_else(Timestamp::now, |time| time.0);
-        let due = since.checked_add(SignedDuration::from_secs(patience)).unwrap_or(Timestamp::MAX);
+    async fn evict(&mut self, key: &Key, pod: &Pod, node: &Node) -> Again {
         let at = Timestamp::now();
-        if patience > 0 && due > at {
+        let Some(due) = self.tainted.due(key, pod, node, at) else { return Ok(None) };
+        if due > at {
             return Ok(Some(due.duration_since(at).unsigned_abs() + Duration::from_millis(10)));
         }
         if !delete_pod(&self.client, pod).await? {
