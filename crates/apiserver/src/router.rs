@@ -20,7 +20,7 @@ use crate::{
     status::ApiError,
     strategy::names::{self, NameRule},
     usage,
-    verbs::{Call, create, delete, pods as pod_verbs, read, reviews, scale, tokens, update, watch},
+    verbs::{Call, create, delete, eviction, pods as pod_verbs, read, reviews, scale, tokens, update, watch},
 };
 
 /// Answers a request. Bad input never causes a panic, and every failure becomes a Status.
@@ -370,7 +370,7 @@ async fn subresource(call: &mut Call<'_>, sub: &str) -> Result<Answer, ApiError>
         }
         ("status" | "ephemeralcontainers" | "resize", Method::PATCH) => update::patch(call, Some(sub)).await,
         ("binding", Method::POST) => pod_verbs::bind(call).await,
-        ("eviction", Method::POST) => pod_verbs::evict(call).await,
+        ("eviction", Method::POST) => eviction::evict(call).await,
         ("log", Method::GET) => pod_verbs::log(call).await,
         ("portforward", Method::GET | Method::POST) => pods::forward::open(call),
         ("exec", Method::GET | Method::POST) => pods::exec::open(call, pods::exec::ExecMode::Exec).await,

@@ -3,6 +3,7 @@
 pub(crate) mod crds;
 pub(crate) mod create;
 pub(crate) mod delete;
+pub(crate) mod eviction;
 pub(crate) mod incoming;
 pub(crate) mod internal;
 pub(crate) mod pods;

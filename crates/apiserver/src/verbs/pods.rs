@@ -1,9 +1,9 @@
-//! Subresources of pods: binding, eviction, logs. Port-forwarding is in `pods::forward`.
+//! Subresources of pods: binding, logs. Eviction is in `eviction`. Port-forwarding is in `pods::forward`.
 
 use serde_json::{Value, json};
 
 use super::{
-    Call, delete,
+    Call,
     update::{self, Change},
 };
 use crate::{
@@ -17,12 +17,12 @@ use crate::{
 };
 
 /// The success Status of these subresources.
-fn done() -> Value {
+pub(super) fn done() -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
 }
 
 /// Reads the body, which must name the object of the path.
-fn body(call: &Call<'_>, kind: &str) -> Result<Value, ApiError> {
+pub(super) fn body(call: &Call<'_>, kind: &str) -> Result<Value, ApiError> {
     let body = decode::json(&call.request.body)
         .map_err(|why| ApiError::bad_request(format!("the object provided is unrecognized: {why}")))?
         .value;
@@ -61,50 +61,6 @@ pub(crate) async fn bind(call: &mut Call<'_>) -> Result<Answer, ApiError> {
         Ok(())
     };
     update::change(call, Some("binding"), &Change::Edit(edit, Value::from(node)), dry_run).await?;
-    Ok(respond::document(call.request, 201, &done()))
-}
-
-/// `POST …/eviction`: deletes a pod unless a disruption budget forbids it.
-pub(crate) async fn evict(call: &mut Call<'_>) -> Result<Answer, ApiError> {
-    let body = body(call, "Eviction")?;
-    let stored = call.stored()?;
-    let labels = &stored.value["metadata"]["labels"];
-    let namespace = call.path.namespace.as_deref();
-    for (key, budget) in call.state.store.list("policy/poddisruptionbudgets", namespace).objects {
-        if !strategy::selects(&budget.value["spec"]["selector"], labels) {
-            continue;
-        }
-        let running = stored.value["status"]["phase"] == "Running";
-        let observed = budget.value["status"]["observedGeneration"].as_i64().unwrap_or(0)
-            >= budget.value["metadata"]["generation"].as_i64().unwrap_or(0);
-        let allowed = budget.value["status"]["disruptionsAllowed"].as_i64().unwrap_or(0);
-        if !running || (observed && allowed > 0) {
-            continue;
-        }
-        let message = if observed {
-            format!(
-                "The disruption budget {} needs {} healthy pods and has {} currently",
-                key.name, budget.value["status"]["desiredHealthy"], budget.value["status"]["currentHealthy"]
-            )
-        } else {
-            format!("The disruption budget {} is still being processed by the server.", key.name)
-        };
-        let mut error = ApiError::new(
-            429,
-            "TooManyRequests",
-            "Cannot evict pod as it would violate the pod's disruption budget.",
-        );
-        let mut details = json!({"causes": [{"reason": "DisruptionBudget", "message": message}]});
-        if !observed {
-            details["retryAfterSeconds"] = Value::from(10);
-            error.retry_after = Some(10);
-        }
-        error.details = details.as_object().cloned();
-        return Err(error);
-    }
-    let dry_run = call.request.query.dry_run("CreateOptions")?;
-    let options = delete::Options::of(&body["deleteOptions"], dry_run.then_some("All").into_iter())?;
-    delete::object(call, &call.key(), &options).await?;
     Ok(respond::document(call.request, 201, &done()))
 }
 

@@ -9,6 +9,7 @@ mod adoption;
 mod autoscaler;
 mod claims;
 mod deployment;
+mod disruption;
 mod endpointslice;
 mod int_or_percent;
 mod job;
@@ -73,6 +74,7 @@ pub(crate) fn spawn(
     tasks.spawn(deployment::run(setup("deployment-controller")));
     tasks.spawn(replicaset::run(setup("replicaset-controller")));
     tasks.spawn(job::run(setup("job-controller")));
+    tasks.spawn(disruption::run(setup("controllermanager")));
     tasks.spawn(stateful_set::run(setup("statefulset-controller")));
     tasks.spawn(unsupported::run(setup("longboat")));
     tasks.spawn(claims::run(setup("persistentvolume-controller"), claims_dir.to_owned()));

@@ -7,7 +7,8 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Service, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
@@ -245,6 +246,38 @@ async fn scaling_and_deleting_follow_the_deployment() {
         }
     };
     tokio::time::timeout(Duration::from_mins(1), gone).await.unwrap();
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disruption_budget_lets_pods_be_evicted_one_after_the_other() {
+    let world = TestNode::start().await;
+    world.create::<Deployment>(deployment("d", 3, "x", &Value::Null)).await;
+    world
+        .create::<PodDisruptionBudget>(json!({"metadata": {"name": "b"}, "spec": {
+            "minAvailable": "60%", "selector": {"matchLabels": {"app": "d"}}}}))
+        .await;
+    let is_allowed = |budget: &PodDisruptionBudget| {
+        let status = budget.status.clone().unwrap_or_default();
+        (status.expected_pods, status.desired_healthy, status.disruptions_allowed) == (3, 2, 1)
+            && status.disrupted_pods.is_none()
+    };
+    let api = world.api::<Pod>();
+    let mut evicted = Vec::new();
+    for _ in 0..2 {
+        world.until("b", "ready for an eviction", is_allowed).await;
+        let active = |pod: &Pod| pod.metadata.deletion_timestamp.is_none();
+        let mut pods = api.list(&ListParams::default()).await.unwrap().items;
+        pods.retain(active);
+        let [first, second] = [&pods[0], &pods[1]].map(ResourceExt::name_any);
+        api.evict(&first, &EvictParams::default()).await.unwrap();
+        let refused = api.evict(&second, &EvictParams::default()).await;
+        assert!(matches!(refused, Err(kube::Error::Api(status)) if status.code == 429));
+        evicted.push(first);
+    }
+    for name in evicted {
+        world.until_gone(&name).await;
+    }
     world.end().await;
 }
 

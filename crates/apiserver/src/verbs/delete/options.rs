@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// `DeleteOptions`, from the body or the query.
-#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Options {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,7 +28,7 @@ pub(crate) struct Options {
 }
 
 /// What the object must be to be deleted.
-#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Preconditions {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,6 +62,13 @@ impl Options {
     /// Restricts the deletion to the object with this uid.
     pub(crate) fn only(mut self, uid: &str) -> Self {
         self.preconditions.get_or_insert_default().uid = Some(uid.to_owned());
+        self
+    }
+
+    /// Restricts the deletion to this revision of the object, unless the options name one.
+    pub(crate) fn at(mut self, revision: u64) -> Self {
+        let preconditions = self.preconditions.get_or_insert_default();
+        preconditions.resource_version.get_or_insert_with(|| revision.to_string());
         self
     }
 
