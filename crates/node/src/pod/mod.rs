@@ -2,6 +2,7 @@
 
 mod backoff;
 mod containers;
+mod deletion;
 mod directory;
 mod download;
 pub(crate) mod kubelet;

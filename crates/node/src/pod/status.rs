@@ -29,6 +29,8 @@ pub(super) struct Input<'a> {
     pub(super) progress: Option<&'a str>,
     /// Whether the pod was active for longer than `activeDeadlineSeconds`.
     pub(super) is_expired: bool,
+    /// Whether the pod is being deleted.
+    pub(super) is_ending: bool,
     /// The previous status, whose times are kept for unchanged conditions.
     pub(super) before: &'a PodStatus,
     pub(super) now: Timestamp,
@@ -41,8 +43,10 @@ pub(super) const EXPIRED_MESSAGE: &str = "Pod was active on the node longer than
 /// Computes the whole status.
 pub(super) fn compute(input: &Input<'_>) -> PodStatus {
     // As in the kubelet, the phase says so when the last container has ended.
-    let is_expired = input.is_expired && !input.records.iter().any(|record| record.state.is_running());
-    let phase = if is_expired { "Failed" } else { phase(input.records, input.policy) };
+    let is_stopped = !input.records.iter().any(|record| record.state.is_running());
+    let is_expired = input.is_expired && is_stopped;
+    let is_over = input.is_ending && is_stopped;
+    let phase = if is_expired { "Failed" } else { phase(input.records, input.policy, is_over) };
     let text = |text: &str, before: &Option<String>| {
         if is_expired { Some(text.to_owned()) } else { before.clone() }
     };
@@ -74,7 +78,8 @@ pub(super) fn compute(input: &Input<'_>) -> PodStatus {
     }
 }
 
-fn phase(records: &[Record], policy: RestartPolicy) -> &'static str {
+/// Returns the phase. Also a pod that was deleted before all its containers have started ends with a final phase (`is_over`).
+fn phase(records: &[Record], policy: RestartPolicy, is_over: bool) -> &'static str {
     let (mut pending, mut running, mut ended, mut failed) = (false, false, false, false);
     for record in records {
         match (&record.state, record.role) {
@@ -90,7 +95,10 @@ fn phase(records: &[Record], policy: RestartPolicy) -> &'static str {
             (State::Running { started, .. }, Role::Sidecar) => pending |= !started,
             (State::Waiting { .. } | State::Terminated(_), Role::Sidecar) => pending |= record.last.is_none(),
             (State::Running { .. }, Role::Main) => running = true,
-            (State::Waiting { .. }, Role::Main) if record.last.is_none() => pending = true,
+            (State::Waiting { .. }, Role::Main) if record.last.is_none() => {
+                pending = true;
+                failed |= is_over;
+            }
             (State::Waiting { .. }, Role::Main) => {
                 ended = true;
                 failed = true;
@@ -102,7 +110,7 @@ fn phase(records: &[Record], policy: RestartPolicy) -> &'static str {
         }
     }
     // Once the pod has ended, its sidecars do not affect the phase.
-    if has_ended(records, policy) {
+    if is_over || has_ended(records, policy) {
         return if failed { "Failed" } else { "Succeeded" };
     }
     if !pending && (running || ended) { "Running" } else { "Pending" }
@@ -325,6 +333,7 @@ mod tests {
             started_at: Timestamp::UNIX_EPOCH,
             progress: None,
             is_expired: false,
+            is_ending: false,
             before: &PodStatus::default(),
             now: Timestamp::UNIX_EPOCH,
         };
@@ -385,6 +394,21 @@ mod tests {
     }
 
     #[test]
+    fn a_deleted_pod_whose_containers_ended_is_over_whatever_its_policy() {
+        use RestartPolicy::Always;
+        let ended = |code| Record { state: State::Terminated(end(code)), ..Record::new(Role::Main) };
+        let init = Record { state: State::Terminated(end(0)), ..Record::new(Role::Init) };
+        let phase = |main: Record, is_over| phase(&[init.clone(), main], Always, is_over);
+        assert_eq!([phase(ended(0), false), phase(ended(0), true)], ["Running", "Succeeded"]);
+        assert_eq!([phase(ended(143), false), phase(ended(143), true)], ["Running", "Failed"]);
+        assert_eq!(
+            phase(Record::new(Role::Main), true),
+            "Failed",
+            "a container that never ran did not succeed"
+        );
+    }
+
+    #[test]
     fn the_same_state_gives_the_same_status() {
         let pod = pod();
         let members = containers::of(pod.spec.as_ref().unwrap());
@@ -399,6 +423,7 @@ mod tests {
             started_at: Timestamp::UNIX_EPOCH,
             progress: None,
             is_expired: false,
+            is_ending: false,
             before: &PodStatus::default(),
             now: Timestamp::UNIX_EPOCH,
         };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ObjectReference, Pod, PodStatus};
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use longboat_quantity::duration;
 use longboat_watch::text_of;
@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Duration, Instant};
 
 use super::containers::{self, Member};
+use super::deletion;
 use super::directory::PodDirectory;
 use super::download::Download;
 use super::machine::{self, Record, RestartPolicy, Role, State};
@@ -26,7 +27,7 @@ use crate::address::AddressLease;
 use crate::container::env::PodFacts;
 use crate::container::instance::{InstanceEvent, Stop};
 use crate::container::log::ContainerLog;
-use crate::controllers::{api_beside, sleep_until, tolerate};
+use crate::controllers::{api_beside, sleep_until};
 use crate::events::{Severity, reference};
 use crate::pod_access::{PodEntry, PodRegistration};
 use crate::private;
@@ -38,7 +39,7 @@ use crate::registration::HOST_IP;
 const MAX_MESSAGES: usize = 32;
 
 /// The wait before a failed write is retried.
-const WRITE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const WRITE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The pod as the API server shows it.
 #[derive(Debug, Clone)]
@@ -109,7 +110,7 @@ pub(super) struct Worker {
 pub(super) async fn run(shared: Arc<Shared>, mut view: watch::Receiver<View>) {
     let pod = Arc::clone(&view.borrow_and_update().pod);
     if let Some("Succeeded" | "Failed") = pod.status.as_ref().and_then(|status| status.phase.as_deref()) {
-        rest(&shared, view).await;
+        deletion::complete(&shared, view).await;
         return;
     }
     let mut worker = loop {
@@ -127,45 +128,12 @@ pub(super) async fn run(shared: Arc<Shared>, mut view: watch::Receiver<View>) {
         }
         let current = view.borrow_and_update().pod.clone();
         if current.metadata.deletion_timestamp.is_some() {
-            delete(&shared, &current).await;
+            deletion::delete(&shared, &current).await;
         }
     };
-    worker.work(view).await;
-}
-
-/// Handles a pod that had ended before this node started. There is nothing to run, but the worker must complete its
-/// deletion.
-async fn rest(shared: &Shared, mut view: watch::Receiver<View>) {
-    let mut shutdown = shared.shutdown.clone();
-    loop {
-        let current = view.borrow_and_update().clone();
-        if current.gone {
-            return;
-        }
-        if current.pod.metadata.deletion_timestamp.is_some() {
-            delete(shared, &current.pod).await;
-        }
-        tokio::select! {
-            changed = view.changed() => if changed.is_err() { return },
-            _ = shutdown.wait_for(Option::is_some) => return,
-        }
-    }
-}
-
-/// Deletes a pod whose containers have ended. Returns `false` if this failed.
-async fn delete(shared: &Shared, pod: &Pod) -> bool {
-    let api: Api<Pod> = api_beside(&shared.client, pod);
-    let params = DeleteParams {
-        grace_period_seconds: Some(0),
-        preconditions: Some(Preconditions { uid: pod.uid(), resource_version: None }),
-        ..DeleteParams::default()
-    };
-    // With these codes, the pod is deleted, or another pod now has its name.
-    let deleted = tolerate(api.delete(&pod.name_any(), &params).await, &[404, 409]);
-    if let Err(error) = &deleted {
-        tracing::debug!(error = %text_of(error), pod = %pod.name_any(), "Cannot delete a pod that has ended.");
-    }
-    deleted.is_ok()
+    worker.work(&mut view).await;
+    drop(worker);
+    deletion::wait(&shared, view).await;
 }
 
 impl Worker {
@@ -244,7 +212,7 @@ impl Worker {
         })
     }
 
-    async fn work(&mut self, mut view: watch::Receiver<View>) {
+    async fn work(&mut self, view: &mut watch::Receiver<View>) {
         let mut shutdown = self.shared.shutdown.clone();
         let mut sync = tokio::time::interval_at(
             Instant::now() + self.shared.timing.volume_sync,
@@ -260,7 +228,7 @@ impl Worker {
             let wake = wake.into_iter().chain(expiry).chain(look).chain(self.publish().await);
             let wake = wake.chain(self.retry_at).min();
             if ended && let Some(ending) = self.ending.filter(|ending| !ending.is_expiry) {
-                if !ending.report || delete(&self.shared, &self.pod).await {
+                if !ending.report || deletion::delete(&self.shared, &self.pod).await {
                     break;
                 }
                 // Tried until it succeeds: nobody else deletes the object, and it blocks its name.
@@ -336,7 +304,6 @@ impl Worker {
         let stop = Stop { deadline: now + self.grace(), pre_stop: true };
         self.end(TerminationRequest { stop, report: true, is_expiry: true });
         self.is_expired = true;
-        self.records.iter_mut().for_each(Record::give_up_restart);
         None
     }
 
@@ -400,6 +367,9 @@ impl Worker {
         }
         for index in decision.start {
             self.start(index).await;
+        }
+        if decision.ended {
+            self.records.iter_mut().for_each(Record::give_up_restart);
         }
         if decision.ended && self.ending.is_none_or(|ending| ending.is_expiry) {
             // Nobody will connect to a pod that has ended, so its address is freed.
@@ -471,6 +441,7 @@ impl Worker {
             started_at: self.started_at,
             progress: self.download.progress.as_deref(),
             is_expired: self.is_expired,
+            is_ending: self.ending.is_some_and(|ending| !ending.is_expiry),
             before: &self.published,
             now: Timestamp::now(),
         });

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use longboat_apiserver::pod_access::{LogOptions, PodRef};
@@ -146,6 +146,50 @@ async fn init_containers_and_sidecars_go_first_and_jobs_end() {
         .await;
     world.delete_pod("p").await;
     world.until_gone("p").await;
+    // A sidecar that waits for its restart does not restart any more.
+    world
+        .pod("q", json!({"restartPolicy": "Never",
+            "initContainers": [{"name": "side", "restartPolicy": "Always", "command": ["sh", "-c", "sleep 0.1; exit 3"]}],
+            "containers": [{"name": "main", "command": ["sleep", "1"]}]}))
+        .await;
+    let over = |pod: &Pod| {
+        let status = pod.status.clone().unwrap_or_default();
+        let side = status.init_container_statuses.unwrap_or_default().into_iter().next();
+        let end = side.and_then(|side| side.state?.terminated);
+        status.phase.as_deref() == Some("Succeeded") && end.is_some_and(|end| end.exit_code == 3)
+    };
+    world.until_pod("q", "over", over).await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_pod_that_a_finalizer_keeps_ends_and_stays_ended() {
+    let world = TestNode::start().await;
+    let started = world.file("started");
+    let script = format!("echo $$$$ >> {}; exec sleep 1000", started.display());
+    let metadata = json!({"name": "p", "finalizers": ["example.com/kept"]});
+    let spec = json!({"terminationGracePeriodSeconds": 5,
+        "containers": [{"name": "main", "image": "busybox", "command": ["sh", "-c", script]}]});
+    world.create::<Pod>(json!({"metadata": metadata, "spec": spec})).await;
+    world.until_ready("p").await;
+    number_in(&started).await;
+    world.delete_pod("p").await;
+    let is_over = |pod: &Pod| pod.status.as_ref().unwrap().phase.as_deref() == Some("Failed");
+    world.until_pod("p", "failed", is_over).await;
+    let label = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
+    world.api::<Pod>().patch("p", &PatchParams::default(), &label).await.unwrap();
+    // A node that starts anew does not run it either.
+    let mut world = world;
+    world.stop_node(Duration::from_secs(5)).await;
+    world.start_node(|_| {}).await;
+    world.pod("other", json!({"containers": [{"name": "main", "command": ["sleep", "1000"]}]})).await;
+    world.until_ready("other").await;
+    let pod = world.get_pod("p").await;
+    assert!(is_over(&pod) && main_container(&pod).state.unwrap().terminated.is_some(), "{:?}", pod.status);
+    let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    world.api::<Pod>().patch("p", &PatchParams::default(), &free).await.unwrap();
+    world.until_gone("p").await;
+    assert_eq!(std::fs::read_to_string(&started).unwrap().lines().count(), 1);
     world.end().await;
 }
 

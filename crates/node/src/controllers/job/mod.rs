@@ -8,7 +8,7 @@ mod plan;
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DeleteParams;
@@ -22,7 +22,7 @@ use super::writes::{api_beside, create_pod, delete_pod, merge_status, tolerate, 
 use crate::cache::Cache;
 use crate::events::{Recorder, Severity};
 use end::holds;
-use plan::{MAX_POD_CREATIONS, plan, pod_of, until};
+use plan::{MAX_POD_CREATIONS, plan, pod_of};
 
 struct Jobs {
     client: Client,
@@ -133,4 +133,10 @@ fn finished(status: &JobStatus) -> Option<JobCondition> {
         .filter(|c| c.status == "True")
         .find(|c| matches!(c.type_.as_str(), "Complete" | "Failed"))
         .cloned()
+}
+
+/// Returns the time until `seconds` after `since`, or `None` if that moment has passed.
+fn until(since: Timestamp, seconds: i64, at: Timestamp) -> Option<Duration> {
+    let due = since.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX);
+    (due > at).then(|| due.duration_since(at).unsigned_abs() + Duration::from_millis(10))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::{ContainerStatus, EnvVar, Pod};
 use kube::ResourceExt;
@@ -12,6 +12,7 @@ use longboat_key::names::GENERATED_ALPHABET;
 use sha2::{Digest, Sha256};
 
 use super::end::{decided, failure, holds, success};
+use super::until;
 use crate::controllers::owners::control_by;
 use crate::controllers::pods::{from_template, has_ended, is_active, phase, ready_since};
 use crate::controllers::replicaset::removal_rank;
@@ -62,12 +63,6 @@ impl Number {
     }
 }
 
-/// Returns the time until `seconds` after `since`, or `None` if that moment has passed.
-pub(super) fn until(since: Timestamp, seconds: i64, at: Timestamp) -> Option<Duration> {
-    let due = since.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX);
-    (due > at).then(|| due.duration_since(at).unsigned_abs() + Duration::from_millis(10))
-}
-
 fn index_of(pod: &Pod) -> Option<i32> {
     pod.annotations().get(INDEX)?.parse().ok()
 }
@@ -78,8 +73,11 @@ pub(super) fn plan(job: &Job, pods: &[Arc<Pod>], at: Timestamp) -> Plan {
     let is_suspended = spec.suspend == Some(true);
     let mut active: Vec<Arc<Pod>> = pods.iter().filter(|pod| is_active(pod)).cloned().collect();
     let terminating = pods.iter().filter(|pod| !has_ended(pod) && !is_active(pod)).count();
-    let done = completed_indexes(&spec, &before, pods);
-    let count = |wanted: &str| number(pods.iter().filter(|pod| phase(pod) == wanted).count());
+    // The end of a pod that is deleted says nothing about its work: a job that is suspended deletes its pods, too.
+    let mut kept = pods.to_vec();
+    kept.retain(|pod| pod.metadata.deletion_timestamp.is_none());
+    let done = completed_indexes(&spec, &before, &kept);
+    let count = |wanted: &str| number(kept.iter().filter(|pod| phase(pod) == wanted).count());
     let succeeded = match &done {
         Some(done) => number(done.len()),
         // Deleted pods still count.
@@ -122,7 +120,7 @@ pub(super) fn plan(job: &Job, pods: &[Arc<Pod>], at: Timestamp) -> Plan {
         let wanted = wanted(&spec, succeeded, active.len());
         active.sort_by_cached_key(|pod| removal_rank(pod));
         plan.delete = active.drain(..active.len().saturating_sub(wanted)).collect();
-        let wait = backoff(pods, at);
+        let wait = backoff(&kept, at);
         // As in Kubernetes, one reconcile either deletes or creates.
         if plan.delete.is_empty() && wait.is_none() {
             let replaced =
@@ -344,6 +342,8 @@ mod tests {
         assert_eq!(plan(&job, std::slice::from_ref(&failed), later()).create.len(), 1);
         let over = plan(&job, &[failed, pod("b", "Failed", None)], later());
         assert!(has(&over, "Failed") && over.create.is_empty());
+        let replaced = plan(&job, &[deleted(&pod("a", "Failed", None))], soon);
+        assert_eq!((replaced.create.len(), replaced.status.failed), (1, None), "a deletion is no failure");
     }
 
     #[test]

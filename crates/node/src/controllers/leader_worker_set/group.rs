@@ -148,7 +148,8 @@ impl Group {
 
     /// Returns why the group must be recreated, or `None` if it is intact.
     pub(super) fn broken(&self, settings: &Settings) -> Option<&'static str> {
-        if self.pods().any(|pod| has_ended(pod)) {
+        // A pod that somebody deletes ends, too, before it is gone.
+        if self.pods().any(|pod| has_ended(pod) && pod.metadata.deletion_timestamp.is_none()) {
             return Some("one of its pods ended");
         }
         if !settings.recreate {
@@ -246,13 +247,20 @@ mod tests {
     }
 
     #[test]
-    fn a_group_goes_when_one_of_its_pods_restarted() {
+    fn a_group_goes_when_one_of_its_pods_ended_or_restarted() {
         let set = set(1, 1);
-        let settings = Settings::of(&set);
+        let settings = Settings { recreate: false, ..Settings::of(&set) };
+        let broken = |leader: &Pod, settings: &Settings| {
+            observe(&set, settings, vec![Arc::new(leader.clone())]).0[0].broken(settings)
+        };
+        let mut leader = pod(0, 0, &by_set(), &settings.revision, true).as_ref().clone();
+        leader.status.as_mut().unwrap().phase = Some("Failed".to_owned());
+        assert_eq!(broken(&leader, &settings), Some("one of its pods ended"));
+        leader.metadata.deletion_timestamp = Some(crate::controllers::writes::now());
+        assert_eq!(broken(&leader, &settings), None, "its deletion ends it, too");
         let mut leader = pod(0, 0, &by_set(), &settings.revision, true).as_ref().clone();
         leader.status.as_mut().unwrap().container_statuses =
             Some(vec![ContainerStatus { restart_count: 1, ..ContainerStatus::default() }]);
-        let (groups, _) = observe(&set, &settings, vec![Arc::new(leader)]);
-        assert_eq!(groups[0].broken(&settings), Some("one of its pods restarted"));
+        assert_eq!(broken(&leader, &Settings::of(&set)), Some("one of its pods restarted"));
     }
 }
