@@ -1,13 +1,16 @@
 //! Deletes the object of a pod whose containers have ended.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, ResourceExt};
 use longboat_watch::text_of;
+use serde_json::json;
 use tokio::sync::watch;
 
 use super::shared::Shared;
-use super::worker::View;
+use super::worker::{View, WRITE_RETRY_INTERVAL};
 use crate::controllers::{api_beside, tolerate};
 
 /// Handles a pod that had ended before this node started. There is nothing to run, but the worker must complete its
@@ -43,6 +46,24 @@ pub(super) async fn delete(shared: &Shared, pod: &Pod) -> bool {
         tracing::debug!(error = %text_of(error), pod = %pod.name_any(), "Cannot delete a pod that has ended.");
     }
     deleted.is_ok()
+}
+
+/// Reports that a pod has failed because its worker has, and completes its deletion. The controller of the pod replaces it.
+pub(super) async fn fail(shared: &Shared, view: watch::Receiver<View>) {
+    let pod = Arc::clone(&view.borrow().pod);
+    let api: Api<Pod> = api_beside(&shared.client, pod.as_ref());
+    let message =
+        "The node failed while it ran the pod: look for the error in the log of the node, and report it.";
+    let status = json!({"phase": "Failed", "reason": "NodeError", "message": message});
+    let patch = Patch::Merge(json!({"metadata": {"uid": pod.uid()}, "status": status}));
+    while shared.shutdown.borrow().is_none() {
+        let answer = api.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await;
+        if tolerate(answer, &[404, 409]).is_ok() {
+            break;
+        }
+        tokio::time::sleep(WRITE_RETRY_INTERVAL).await;
+    }
+    complete(shared, view).await;
 }
 
 /// Waits until the object is gone, which a finalizer may keep. Its changes must not start a second worker: it would run the pod
