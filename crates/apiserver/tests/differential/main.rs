@@ -16,6 +16,7 @@ mod api;
 mod bad_values;
 mod defaults;
 mod empty_values;
+mod evictions;
 mod known;
 mod pods;
 mod requests;
@@ -206,6 +207,13 @@ fn kinds_are_described_and_printed_as_by_a_real_api_server() {
     let mut found = tables::described(&real.api, &ours);
     found.extend(tables::differences(&real.api, &ours));
     assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn pods_are_evicted_as_by_a_real_api_server() {
+    let Some((real, ours)) = servers() else { return };
+    let [expected, found] = [&real.api, &ours].map(evictions::outcomes);
+    assert_eq!(found, expected);
 }
 
 /// The table of types generates the requests, so a new version of Kubernetes needs no new test.
