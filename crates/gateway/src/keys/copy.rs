@@ -6,14 +6,14 @@
 //! to the Gateway by a route or a ReferenceGrant of their own. Pure functions.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use longboat_key::{Key, Namespace};
 
-use super::table::KeyTable;
+use super::table::{ApiKey, KeyTable, MAX_KEYS};
 
 /// The type of the Secret with a copy.
 pub(crate) const TYPE: &str = "longboat.dev/api-keys";
@@ -23,6 +23,13 @@ const MAX_COPY_BYTES: usize = 900 << 10;
 
 /// The entries of Secrets with keys, by the name of the Secret.
 type Entries = BTreeMap<String, BTreeMap<String, String>>;
+
+/// Room for this many keys, and for the bytes of their entries.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    keys: usize,
+    bytes: usize,
+}
 
 /// The keys for one Gateway.
 #[derive(Debug, Default)]
@@ -53,29 +60,63 @@ pub(crate) fn secrets(copy: &Secret) -> Vec<Arc<Secret>> {
     copy.data.iter().flatten().flat_map(of_namespace).collect()
 }
 
+// === impl Room ===
+
+impl Room {
+    /// Takes room for a key with an entry of this length. Returns whether there is enough.
+    fn take(&mut self, length: usize) -> bool {
+        let fits = self.keys > 0 && self.bytes >= length;
+        if fits {
+            self.keys -= 1;
+            self.bytes -= length;
+        }
+        fits
+    }
+}
+
 // === impl KeyCopy ===
 
 impl KeyCopy {
     pub(crate) fn new(table: &KeyTable, namespaces: &BTreeSet<Namespace>) -> Self {
-        let mut all: BTreeMap<String, Entries> = BTreeMap::new();
-        let (mut size, mut left_out) = (0, Vec::new());
-        // The oldest first, so that a new key takes no room from one that is in use.
-        for key in table.all.iter().filter(|key| namespaces.contains(&key.secret.namespace)) {
-            let Key { namespace, name } = &key.secret;
-            let entries = key.spec.entries();
-            // Quotes and separators, too.
-            let length = |(name, value): (&String, &String)| name.len() + value.len() + 8;
-            size += name.len() + 8 + entries.iter().map(length).sum::<usize>();
-            if size > MAX_COPY_BYTES {
-                left_out.push(key.secret.clone());
-                continue;
+        let keys: Vec<_> =
+            table.all.iter().filter(|key| namespaces.contains(&key.secret.namespace)).collect();
+        let count = keys.iter().map(|key| &key.secret.namespace).collect::<BTreeSet<_>>().len().max(1);
+        // Each namespace has an equal share, which no other one can take. What nobody needs is for those who need more.
+        let share = Room { keys: MAX_KEYS / count, bytes: MAX_COPY_BYTES / count };
+        let mut shares: HashMap<&Namespace, Room> = HashMap::new();
+        let mut left = Room { keys: MAX_KEYS, bytes: MAX_COPY_BYTES };
+        let (mut all, mut waiting) = (BTreeMap::new(), Vec::new());
+        // The oldest first, here and below, so that a new key takes no room from one that is in use.
+        for key in keys {
+            if shares.entry(&key.secret.namespace).or_insert(share).take(length(key)) {
+                left.take(length(key));
+                add(&mut all, key);
+            } else {
+                waiting.push(key);
             }
-            all.entry(namespace.to_string()).or_default().insert(name.to_string(), entries);
+        }
+        let mut left_out = Vec::new();
+        for key in waiting {
+            if left.take(length(key)) {
+                add(&mut all, key);
+            } else {
+                left_out.push(key.secret.clone());
+            }
         }
         let bytes = |all: &Entries| ByteString(serde_json::json!(all).to_string().into_bytes());
         let data = all.into_iter().map(|(namespace, all)| (namespace, bytes(&all))).collect();
         Self { data, left_out }
     }
+}
+
+/// The length of a key's entry as JSON, with a comma.
+fn length(key: &ApiKey) -> usize {
+    serde_json::json!({&*key.secret.name: key.spec.entries()}).to_string().len()
+}
+
+fn add(all: &mut BTreeMap<String, Entries>, key: &ApiKey) {
+    let Key { namespace, name } = &key.secret;
+    all.entry(namespace.to_string()).or_default().insert(name.to_string(), key.spec.entries());
 }
 
 #[cfg(test)]
@@ -142,17 +183,37 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_fits_into_a_secret() {
-        let models = "m".repeat(100_000);
-        let key = |number: u32| format!("sk-{number:024}");
-        let all = (0..20).map(|number| {
-            secret("a", &format!("s{number:02}"), &[("key", &key(number)), ("models", &models)])
+    fn a_copy_fits_into_a_secret_and_each_namespace_has_its_share() {
+        let key = |number: usize| format!("sk-{number:024}");
+        let small = |namespace: &str, number: usize| {
+            secret(namespace, &format!("s{number:04}"), &[("key", &key(number))])
+        };
+        // As JSON, a quote takes two bytes.
+        let models: Vec<_> = (0..200).map(|number| format!("{number}{}", "\"".repeat(500))).collect();
+        let models = models.join(",");
+        let large = (0..20).map(|number| {
+            secret("a", &format!("l{number:02}"), &[("key", &key(number)), ("models", &models)])
         });
-        let table = KeyTable::new(&all.collect::<Vec<_>>());
-        let copy = KeyCopy::new(&table, &[Namespace("a").to_shared()].into());
-        let size: usize = copy.data.values().map(|data| data.0.len()).sum();
-        assert!(size < 1 << 20, "{size}");
-        let found = read(&copy).all.len();
-        assert!(found > 5 && found + copy.left_out.len() == 20, "{found}");
+        let many = |namespace: &'static str| (0..1001).map(move |number| small(namespace, number));
+        // What is taken of the namespaces, and what is not. Those of a namespace begin with its larger keys.
+        for (secrets, namespaces, taken, left_out) in [
+            (large.clone().collect::<Vec<_>>(), vec!["a"], vec![4], 16),
+            (large.chain([small("a", 20), small("b", 0)]).collect(), vec!["a", "b"], vec![5, 1], 16),
+            (many("a").chain([small("b", 0)]).collect(), vec!["a", "b"], vec![999, 1], 1),
+            (many("a").chain(many("b")).collect(), vec!["a", "b"], vec![500, 500], 1000),
+            (many("a").chain([small("b", 0)]).collect(), vec!["b"], vec![1], 0),
+        ] {
+            let table = KeyTable::new(&secrets);
+            let copy =
+                KeyCopy::new(&table, &namespaces.iter().map(|name| Namespace(*name).to_shared()).collect());
+            let size: usize = copy.data.values().map(|data| data.0.len()).sum();
+            assert!(size < 1 << 20, "{size}");
+            let all = read(&copy).all;
+            let of = |name: &&str| all.iter().filter(|key| &*key.secret.namespace == *name).count();
+            assert_eq!(
+                (namespaces.iter().map(of).collect::<Vec<_>>(), copy.left_out.len()),
+                (taken, left_out)
+            );
+        }
     }
 }

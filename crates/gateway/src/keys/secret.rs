@@ -24,6 +24,9 @@ const KEY_BYTES: std::ops::RangeInclusive<usize> = 16..=512;
 /// The most keys of a Secret: the present one, the next one, and some spare.
 const MAX_KEYS: usize = 8;
 
+/// The most bytes of the name of a model.
+const MAX_MODEL_BYTES: usize = 512;
+
 /// The content of a Secret.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct KeySpec {
@@ -93,7 +96,17 @@ impl KeySpec {
                         }
                     }
                 }
-                MODELS => spec.models = lines().map(ToOwned::to_owned).collect(),
+                MODELS => {
+                    let is_name =
+                        |text: &str| text.len() <= MAX_MODEL_BYTES && !text.contains(char::is_control);
+                    if let Some(index) = lines().position(|line| !is_name(line)) {
+                        return Err(format!(
+                            "model {} of entry `{MODELS}` must have {MAX_MODEL_BYTES} bytes at most, and no control characters",
+                            index + 1
+                        ));
+                    }
+                    spec.models = lines().map(ToOwned::to_owned).collect();
+                }
                 _ => {
                     let limit = spec.limits.of_name(name).ok_or_else(|| {
                         format!("entry `{name}` is unknown, expected {}", Self::names().join(", "))
@@ -164,6 +177,7 @@ mod tests {
     #[test]
     fn a_secret_that_is_wrong_in_one_place_is_wrong_as_a_whole() {
         let key = ("key", "sk-0123456789abcdef");
+        let long = "m".repeat(MAX_MODEL_BYTES + 1);
         let many = (0..9).map(|number| format!("sk-0123456789abcde{number}\n")).collect::<Vec<_>>().concat();
         for (entries, expected) in [
             (vec![], "entry `key` is missing"),
@@ -173,6 +187,8 @@ mod tests {
             (vec![("sha256", "abc")], "key 1 must have"),
             (vec![("key", &many)], "entry `key` has more than 8 keys"),
             (vec![key, ("models", ",")], "entry `models` names no model"),
+            (vec![key, ("models", "a,b\u{1}c")], "model 2 of entry `models` must have 512 bytes at most"),
+            (vec![key, ("models", &long)], "model 1 of entry `models` must have 512 bytes at most"),
             (
                 vec![key, ("requestPerMinute", "1")],
                 "entry `requestPerMinute` is unknown, expected key, sha256, models, requestsPerMinute",

@@ -13,8 +13,8 @@ use super::{
     secret::{Digest, KeySpec, LABEL, digest, hash_keys},
 };
 
-/// The most keys. Each has series of its own among the metrics.
-const MAX_KEYS: usize = 1000;
+/// The most keys of a Gateway, and of a namespace. Each has series of its own among the metrics.
+pub(super) const MAX_KEYS: usize = 1000;
 
 /// A key that clients may use.
 #[derive(Debug)]
@@ -85,18 +85,24 @@ impl KeyTable {
         let age = |secret: &Secret| secret.metadata.creation_timestamp.clone();
         let mut sorted: Vec<_> = secrets.iter().map(|secret| (Key::of(secret.as_ref()), secret)).collect();
         sorted.sort_by(|a, b| age(a.1).cmp(&age(b.1)).then_with(|| a.0.cmp(&b.0)));
+        // By namespace: none may take the places of another. How many a Gateway takes, its copy decides.
+        let mut counts: HashMap<Namespace, usize> = HashMap::new();
         for (name, secret) in sorted {
-            if let Err(reason) = table.add(name.clone(), secret) {
-                table.refused.insert(name, reason);
+            let count = counts.entry(name.namespace.clone()).or_default();
+            let added = if *count < MAX_KEYS {
+                table.add(name.clone(), secret)
+            } else {
+                Err(format!("namespace {} has more than {MAX_KEYS} keys", name.namespace))
+            };
+            match added {
+                Ok(()) => *count += 1,
+                Err(reason) => drop(table.refused.insert(name, reason)),
             }
         }
         table
     }
 
     fn add(&mut self, name: Key, secret: &Secret) -> Result<(), String> {
-        if self.all.len() >= MAX_KEYS {
-            return Err(format!("there are more than {MAX_KEYS} keys"));
-        }
         // Nothing is added before the last check: a Secret is used with all of its keys or not at all.
         let spec = KeySpec::parse(secret)?;
         let created = secret.metadata.creation_timestamp.clone();

@@ -104,7 +104,12 @@ impl Children {
             if may_write && keyed.may_concern(&served.gateway.metadata) {
                 let namespaces = resolved.key_namespaces(observed, &keyed, index);
                 let KeyCopy { data, left_out } = KeyCopy::new(&table, &namespaces);
-                let why = || format!("the keys of Gateway {} do not fit into one Secret", served.key);
+                let why = || {
+                    format!(
+                        "Gateway {} has no room for more keys of this namespace: remove other ones, or models from their entries",
+                        served.key
+                    )
+                };
                 all.refused_keys.extend(left_out.into_iter().map(|secret| (secret, why())));
                 all.api_keys.push((served.key.clone(), plan.api_keys(data)?));
             }
