@@ -19,6 +19,8 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::sending::{SendDeadline, SendLimit};
+
 /// The interval in which a connection that has had requests is closed if none begins, runs or ends. Clients close their idle connections
 /// earlier, so that no request meets a connection which is being closed.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(5);
@@ -46,6 +48,7 @@ pub(crate) struct RunningRequest(RunningRequests);
 #[derive(Debug)]
 pub(crate) struct LastBody<B> {
     body: B,
+    limit: SendLimit,
     _request: RunningRequest,
 }
 
@@ -101,9 +104,10 @@ impl RunningRequests {
 // === impl RunningRequest ===
 
 impl RunningRequest {
-    /// Returns the same response, at whose end the request ends.
-    pub(crate) fn until_end_of<B>(self, response: Response<B>) -> Response<LastBody<B>> {
-        response.map(|body| LastBody { body, _request: self })
+    /// Returns the same response, at whose end the request ends, and which its client has to read.
+    pub(crate) fn until_end_of<B>(self, mut response: Response<B>) -> Response<LastBody<B>> {
+        let limit = SendLimit::new(response.extensions_mut().remove::<SendDeadline>());
+        response.map(|body| LastBody { body, limit, _request: self })
     }
 }
 
@@ -121,7 +125,9 @@ impl<B: Body<Data: Buf> + Unpin> Body for LastBody<B> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        self.limit.set(frame.is_ready());
+        frame
     }
 
     fn is_end_stream(&self) -> bool {

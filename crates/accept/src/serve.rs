@@ -11,31 +11,37 @@ use hyper::{
     service::{HttpService, service_fn},
 };
 use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
+    rt::{TokioIo, TokioTimer},
     server::conn::auto::{self, UpgradeableConnection},
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use crate::idle::RunningRequests;
+use crate::{
+    idle::RunningRequests,
+    sending::{StreamExecutor, while_read},
+};
 
 /// The largest head of a message of HTTP/2, in bytes. Envoy takes 60 KiB.
 pub const MAX_HEAD_BYTES: u32 = 64 << 10;
 
+/// The settings of connections with HTTP/1 and HTTP/2.
+pub type Builder = auto::Builder<StreamExecutor>;
+
 /// Returns the settings of a connection with HTTP/1 and HTTP/2. With HTTP/1, a client has the time of `head` to send the head of a
 /// request; with HTTP/2, [`serve`] limits the time between requests.
-pub fn builder(head: Duration) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+pub fn builder(head: Duration) -> Builder {
+    let mut builder = Builder::new(StreamExecutor);
     builder.http1().timer(TokioTimer::new()).header_read_timeout(head);
     builder.http2().max_header_list_size(MAX_HEAD_BYTES);
     builder
 }
 
 /// Serves a connection until it ends, or gracefully closes it: at `shutdown`, if its first request does not come within `first`, or if it
-/// is without requests for five to ten minutes. The connection may change its protocol.
+/// is without requests for five to ten minutes. Ends responses that its client does not read. The connection may change its protocol.
 pub async fn serve<A, B>(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    builder: &auto::Builder<TokioExecutor>,
+    builder: &Builder,
     first: Duration,
     shutdown: &CancellationToken,
     answer: impl Fn(Request<Incoming>) -> A,
@@ -49,8 +55,8 @@ pub async fn serve<A, B>(
         async move { Ok::<_, Infallible>(running.until_end_of(response.await)) }
     });
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    let served = requests.serve(first, shutdown, connection, UpgradeableConnection::graceful_shutdown).await;
-    if let Some(Err(error)) = served {
+    let served = requests.serve(first, shutdown, connection, UpgradeableConnection::graceful_shutdown);
+    if let Some(Some(Err(error))) = while_read(served).await {
         tracing::debug!(%error, "A connection ended early.");
     }
 }

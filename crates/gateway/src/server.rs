@@ -2,8 +2,7 @@
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
-use hyper_util::{rt::TokioExecutor, server::conn::auto::Builder};
-use longboat_accept::{ConnectionThreads, FramingStream};
+use longboat_accept::{Builder, ConnectionThreads, FramingStream};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -72,7 +71,7 @@ impl ProxyThreads {
 
 /// A socket on one of the threads.
 struct Server {
-    builder: Builder<TokioExecutor>,
+    builder: Builder,
     proxy: Arc<Proxy>,
     tls: Option<Arc<SocketTls>>,
     local: SocketAddr,

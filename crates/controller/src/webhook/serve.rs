@@ -2,11 +2,8 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use hyper_util::{
-    rt::{TokioExecutor, TokioTimer},
-    server::conn::auto::Builder,
-};
-use longboat_accept::{Budget, FramingStream};
+use hyper_util::rt::TokioTimer;
+use longboat_accept::{Budget, Builder, FramingStream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
@@ -52,8 +49,8 @@ pub(super) async fn serve(
 
 struct Server {
     tls: Arc<rustls::ServerConfig>,
-    http1: Builder<TokioExecutor>,
-    http2: Builder<TokioExecutor>,
+    http1: Builder,
+    http2: Builder,
     answering: Arc<WebhookHandler>,
     /// The memory of the heads that arrive.
     heads: Arc<Budget>,

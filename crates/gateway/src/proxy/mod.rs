@@ -22,7 +22,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use http::{Method, Request, Response, StatusCode, header, request::Parts};
 use hyper::body::Incoming;
-use longboat_accept::{Budget, Guard};
+use longboat_accept::{Budget, Guard, SendDeadline};
 use longboat_epp::host::LocalPickers;
 use longboat_metrics::OPENMETRICS;
 use tokio::time::Instant;
@@ -62,6 +62,9 @@ const MAX_HEADS_BYTES: usize = 128 << 20;
 
 /// How long a picker may take to learn of the first endpoint of a pool. It has a watch of its own.
 const PICKER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a client may take to read the end of a response, such as an error, after the time of the route.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Answers requests with the current routing tables. Clones share all but what [`Proxy::for_thread`] makes anew.
 #[derive(Clone)]
@@ -367,7 +370,11 @@ impl Proxy {
         };
         // Within the stream of events, so that it ends with one.
         response = match deadline {
-            Some(deadline) => response.map(|body| body.until(deadline)),
+            Some(deadline) => {
+                // For a client that does not read: nobody asks the body then.
+                response.extensions_mut().insert(SendDeadline(deadline + END_TIMEOUT));
+                response.map(|body| body.until(deadline))
+            }
             None => response.map(|body| body.idle(BACK_END_IDLE_TIMEOUT)),
         };
         if is_generation {

@@ -421,6 +421,20 @@ async fn a_client_that_sends_nothing_of_its_body_is_told_so_unless_it_has_an_ans
     assert!(rest.ends_with('i'), "{rest}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_route_holds_for_a_client_that_does_not_read() {
+    let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = server.local_addr().unwrap();
+    let bench = bench(None, address, &[address], "FailOpen").await;
+    let mut client = TcpStream::connect(("127.0.0.1", bench.port)).await.unwrap();
+    client.write_all(b"GET /hurried/svc HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let (mut back_end, _) = server.accept().await.unwrap();
+    back_end.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await.unwrap();
+    let chunk = format!("10000\r\n{}\r\n", "a".repeat(1 << 16));
+    let sending = async { while back_end.write_all(chunk.as_bytes()).await.is_ok() {} };
+    tokio::time::timeout(Duration::from_mins(5), sending).await.expect("the back end is free");
+}
+
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn the_system_asks_whether_the_machine_of_a_back_end_is_there() {
