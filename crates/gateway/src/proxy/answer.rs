@@ -58,7 +58,9 @@ pub(crate) fn failed(error: &SendError) -> Response<ProxyBody> {
         SendError::Failed(error) if let Some(error) = upload_error(error) => return refused_as(error),
         SendError::NoEndpoint => StatusCode::SERVICE_UNAVAILABLE,
         SendError::Timeout => StatusCode::GATEWAY_TIMEOUT,
-        SendError::Failed(_) | SendError::Policy(_) | SendError::Coded(_) => StatusCode::BAD_GATEWAY,
+        SendError::Failed(_) | SendError::Policy(_) | SendError::Coded(_) | SendError::Flood => {
+            StatusCode::BAD_GATEWAY
+        }
         SendError::Upload(error) => return refused_as(error),
     };
     tracing::debug!(%error, "No back end accepted a request.");
@@ -81,7 +83,7 @@ pub(crate) async fn refused(error: &UploadError, upload: &mut Upload) -> Respons
 pub(crate) fn refused_as(error: &UploadError) -> Response<ProxyBody> {
     let status = match error {
         UploadError::Cut(_) => StatusCode::BAD_REQUEST,
-        UploadError::Idle => StatusCode::REQUEST_TIMEOUT,
+        UploadError::Idle | UploadError::Slow => StatusCode::REQUEST_TIMEOUT,
         UploadError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         UploadError::Full => StatusCode::SERVICE_UNAVAILABLE,
     };

@@ -9,6 +9,7 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use longboat_accept::Budget;
+use tokio::time::Instant;
 
 /// The largest body to buffer. A picker needs the whole body before it can choose, and a retry needs it again.
 pub(crate) const LIMIT: usize = 64 << 20;
@@ -16,6 +17,9 @@ pub(crate) const LIMIT: usize = 64 << 20;
 /// How long a client may send nothing of a body. Otherwise slow clients would hold connections and the memory of what they
 /// have sent.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// How long a client may take for a body that is buffered. Otherwise one that sends a byte now and then would hold memory for hours.
+const READ_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// How long to read the rest of a refused body, so that the client reads the response.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -28,6 +32,8 @@ pub(crate) struct Upload {
     bytes: usize,
     trailers: Option<HeaderMap>,
     budget: Arc<Budget>,
+    /// When the client must have sent it all. Begins with the first part that is buffered.
+    end: Option<Instant>,
 }
 
 /// The next part of a body.
@@ -49,6 +55,9 @@ pub(crate) enum UploadError {
     /// The client stopped sending.
     #[error("the client has sent nothing of the request body for {} s", IDLE_TIMEOUT.as_secs())]
     Idle,
+    /// The client sends, but slowly.
+    #[error("the client has not sent the whole request body within {} s: send less, or faster", READ_TIMEOUT.as_secs())]
+    Slow,
     /// The bodies of all requests exceed their common limit.
     #[error("the bodies of all requests in flight exceed the memory limit; try again later")]
     Full,
@@ -60,7 +69,7 @@ impl Upload {
     /// Creates an upload of which nothing was read yet. Buffered bytes count against the budget.
     pub(crate) fn new(body: Incoming, budget: Arc<Budget>) -> Self {
         let rest = (!body.is_end_stream()).then_some(body);
-        Self { rest, chunks: Vec::new(), bytes: 0, trailers: None, budget }
+        Self { rest, chunks: Vec::new(), bytes: 0, trailers: None, budget, end: None }
     }
 
     /// Whether there is neither data nor trailers.
@@ -110,8 +119,11 @@ impl Upload {
     /// Reads and buffers the next part. Returns `None` at the end. Cancel safe, as in `select!`.
     pub(crate) async fn next(&mut self) -> Result<Option<Part>, UploadError> {
         while let Some(body) = &mut self.rest {
-            let frame = tokio::time::timeout(IDLE_TIMEOUT, body.frame()).await;
-            let Some(frame) = frame.map_err(|_| UploadError::Idle)? else {
+            let now = Instant::now();
+            let (idle, end) = (now + IDLE_TIMEOUT, *self.end.get_or_insert(now + READ_TIMEOUT));
+            let frame = tokio::time::timeout_at(idle.min(end), body.frame()).await;
+            let late = |_| if idle < end { UploadError::Idle } else { UploadError::Slow };
+            let Some(frame) = frame.map_err(late)? else {
                 self.rest = None;
                 break;
             };

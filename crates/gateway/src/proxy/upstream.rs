@@ -4,7 +4,10 @@ use std::{
     collections::HashMap,
     hash::Hash,
     net::SocketAddr,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -20,6 +23,7 @@ use longboat_accept::MAX_HEAD_BYTES;
 use parking_lot::Mutex;
 use rand::seq::SliceRandom;
 use rustls::pki_types::ServerName;
+use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
 use super::{
@@ -43,6 +47,9 @@ const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// How long an idle connection is kept. A server may close an idle connection at any time, and vLLM does so after 5 seconds,
 /// so the gateway closes it earlier.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// The most informational responses (1xx) before a response. hyper reads and drops them, and a back end could send them for ever.
+const MAX_INFORMATIONAL: usize = 100;
 
 /// The most clients for TLS. Each has its own connections; if there are more policies, clients are created anew.
 const MAX_TLS_CLIENTS: usize = 256;
@@ -81,6 +88,11 @@ pub(crate) enum SendError {
     /// The last endpoint that was tried failed.
     #[error("cannot reach the back end: {}", longboat_tls::chain(.0))]
     Failed(#[source] Error),
+    /// The endpoint has sent informational responses, and no response.
+    #[error(
+        "the back end has sent more than {MAX_INFORMATIONAL} informational responses (1xx) before its response"
+    )]
+    Flood,
     /// The policy for TLS to the back end cannot be used.
     #[error("{0}")]
     Policy(String),
@@ -184,7 +196,9 @@ impl Upstream {
             let again = match &sent {
                 Ok((_, response)) => retry.codes.contains(&response.status().as_u16()),
                 Err(SendError::Failed(_) | SendError::Timeout | SendError::NoEndpoint) => true,
-                Err(SendError::Policy(_) | SendError::Coded(_) | SendError::Upload(_)) => false,
+                Err(SendError::Policy(_) | SendError::Coded(_) | SendError::Flood | SendError::Upload(_)) => {
+                    false
+                }
             };
             if !again || left == 0 {
                 return sent;
@@ -250,7 +264,8 @@ impl Upstream {
         head.version = if *link == Link::H2c { Version::HTTP_2 } else { Version::HTTP_11 };
         // The extensions belong to the client's connection.
         head.extensions = http::Extensions::new();
-        let request = Request::from_parts(head, body);
+        let mut request = Request::from_parts(head, body);
+        let flood = limit_informational(&mut request);
         let sent = match link {
             Link::UnverifiedTls => self.unverified_tls.request(request),
             // `Link::to` has decided for this endpoint.
@@ -263,10 +278,13 @@ impl Upstream {
             }
             Link::Refused(message) => return Err(SendError::Policy(message.clone())),
         };
-        let answered = match timeout {
-            Some(timeout) => tokio::time::timeout(timeout, sent).await.map_err(|_| SendError::Timeout)?,
-            None => sent.await,
+        let answered = async {
+            match timeout {
+                Some(timeout) => tokio::time::timeout(timeout, sent).await.map_err(|_| SendError::Timeout),
+                None => Ok(sent.await),
+            }
         };
+        let answered = flood.run_until_cancelled(answered).await.ok_or(SendError::Flood)??;
         let mut response = answered.map_err(SendError::Failed)?.map(ProxyBody::incoming);
         if let Some(codings) = longboat_accept::lost_codings(response.headers()) {
             return Err(SendError::Coded(codings));
@@ -311,6 +329,18 @@ fn cached<K: Hash + Eq + Clone, C: Clone>(
     }
     clients.insert(key.clone(), client.clone());
     Ok(client)
+}
+
+/// Returns a token that is cancelled if a back end with HTTP/1 sends too many informational responses.
+fn limit_informational(request: &mut Request<ProxyBody>) -> CancellationToken {
+    let (flood, count) = (CancellationToken::new(), AtomicUsize::new(0));
+    let seen = flood.clone();
+    hyper::ext::on_informational(request, move |_| {
+        if count.fetch_add(1, Ordering::Relaxed) >= MAX_INFORMATIONAL {
+            seen.cancel();
+        }
+    });
+    flood
 }
 
 fn builder() -> Builder {

@@ -422,6 +422,25 @@ async fn a_client_that_sends_nothing_of_its_body_is_told_so_unless_it_has_an_ans
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_client_that_sends_a_body_slowly_for_a_picker_is_told_so() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = silent.local_addr().unwrap();
+    let bench = bench(None, address, &[address], "FailOpen").await;
+    let mut client = TcpStream::connect(("127.0.0.1", bench.port)).await.unwrap();
+    client.write_all(b"POST /pool HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999\r\n\r\n").await.unwrap();
+    let mut answer = vec![0; 4096];
+    let read = loop {
+        client.write_all(b" ").await.unwrap();
+        let pause = Duration::from_secs(30);
+        if let Ok(read) = tokio::time::timeout(pause, client.read(&mut answer)).await {
+            break read.unwrap();
+        }
+    };
+    let answer = String::from_utf8_lossy(&answer[..read]);
+    assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("within 300 s"), "{answer}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_time_of_a_route_holds_for_a_client_that_does_not_read() {
     let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = server.local_addr().unwrap();
@@ -433,6 +452,28 @@ async fn the_time_of_a_route_holds_for_a_client_that_does_not_read() {
     let chunk = format!("10000\r\n{}\r\n", "a".repeat(1 << 16));
     let sending = async { while back_end.write_all(chunk.as_bytes()).await.is_ok() {} };
     tokio::time::timeout(Duration::from_mins(5), sending).await.expect("the back end is free");
+}
+
+#[tokio::test]
+async fn a_back_end_that_sends_informational_responses_without_an_end_has_failed() {
+    let shutdown = CancellationToken::new();
+    let hints = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
+    let answer = |count| format!("{}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", hints.repeat(count));
+    let server = dying_server(&shutdown, answer(100)).await;
+    let bench = bench(None, server, &[server], "FailOpen").await;
+    assert_eq!(bench.ask("/svc", false).await.text().await.unwrap(), "hi");
+    let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = server.local_addr().unwrap();
+    let flooding = tokio::spawn(async move {
+        let (mut stream, _) = server.accept().await.unwrap();
+        let _ = stream.read(&mut [0; 4096]).await;
+        while stream.write_all(hints.as_bytes()).await.is_ok() {}
+    });
+    let bench = self::bench(None, address, &[address], "FailOpen").await;
+    let response = bench.ask("/svc", false).await;
+    assert_eq!(response.status(), 502);
+    assert!(response.text().await.unwrap().contains("100 informational responses"));
+    flooding.await.unwrap();
 }
 
 #[cfg(target_os = "linux")]
