@@ -112,6 +112,18 @@ pub(crate) enum Attachment {
     Refused(Problem),
 }
 
+// === impl Attachment ===
+
+impl Attachment {
+    /// The listeners that serve the route.
+    pub(crate) fn listeners(&self) -> &[AttachedListener] {
+        match self {
+            Self::Attached(listeners) => listeners,
+            Self::Foreign | Self::Refused(_) => &[],
+        }
+    }
+}
+
 /// A listener that serves a route.
 #[derive(Debug, PartialEq)]
 pub(crate) struct AttachedListener {

@@ -94,7 +94,7 @@ async fn run(
             sockets.follow(&observed).await;
             sockets.try_again(watcher.source());
             let ports = sockets.ports();
-            let resolved = Resolved::new(&observed, ports, &mut parser);
+            let resolved = Resolved::compute(&observed, ports, &mut parser).await;
             let next = Tables::new(&observed, ports, &resolved);
             refused_keys.log(&next.keys().refused);
             next.replace(&tables);

@@ -117,8 +117,8 @@ pub async fn serve(args: Args, client: Client, shutdown: CancellationToken) -> R
     tracing::info!(gateway = %own, %address, "Serving a Gateway.");
     let mut watcher = Watcher::start(&client, &Scope::Pod(own, args.picking));
     let mut parser = RouteParser::default();
-    let mut replace = |observed: &RoutingInputs, ports: &Ports| {
-        let resolved = Resolved::new(observed, ports, &mut parser);
+    let mut replace = async |observed: &RoutingInputs, ports: &Ports| {
+        let resolved = Resolved::compute(observed, ports, &mut parser).await;
         // Before requests arrive by a new table, so that they find the picker.
         if args.picking == Picking::Gateway {
             pickers.follow(picking::of_cluster(observed, &resolved.pools(observed)));
@@ -130,7 +130,7 @@ pub async fn serve(args: Args, client: Client, shutdown: CancellationToken) -> R
         while let Some(observed) = watcher.next(|_| BTreeSet::new()).await {
             sockets.follow(&observed).await;
             sockets.try_again(watcher.source());
-            replace(&observed, sockets.ports());
+            replace(&observed, sockets.ports()).await;
             // A pod whose Gateway is gone has nothing to serve.
             let is_open = sockets.ports().open().next().is_some();
             is_ready.store(!shutdown.is_cancelled() && is_open, Ordering::Release);
@@ -154,7 +154,7 @@ pub async fn serve(args: Args, client: Client, shutdown: CancellationToken) -> R
     // Requests that wait for the first replica see it in a new table only.
     let follow = async {
         while let Some(observed) = watcher.next(|_| BTreeSet::new()).await {
-            replace(&observed, &ports);
+            replace(&observed, &ports).await;
         }
         future::pending::<()>().await;
     };

@@ -3,7 +3,9 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use longboat_api::foreign::httproute::HTTPRoute;
 use longboat_key::{Key, Namespace};
+use tokio::task::JoinError;
 
 use crate::{
     RoutingInputs,
@@ -11,6 +13,7 @@ use crate::{
     keys::KeyedServices,
     listeners::{self, ServedGateway},
     ports::Ports,
+    problem::{Problem, UNSUPPORTED_VALUE},
     route::{self, ParsedRoute, RouteParser},
 };
 
@@ -18,7 +21,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Resolved {
     pub(crate) gateways: Vec<ServedGateway>,
-    /// In the order of their precedence.
+    /// In the order of their precedence: the oldest first, then by `namespace/name`.
     pub(crate) routes: Vec<ResolvedRoute>,
 }
 
@@ -32,15 +35,61 @@ pub(crate) struct ResolvedRoute {
 // === impl Resolved ===
 
 impl Resolved {
+    /// Computes it on a thread that may be busy: routes that are new to the parser may take long to compile.
+    pub(crate) async fn compute(observed: &RoutingInputs, ports: &Ports, parser: &mut RouteParser) -> Self {
+        let (observed, ports, mut own) = (observed.clone(), ports.clone(), std::mem::take(parser));
+        let computed =
+            tokio::task::spawn_blocking(move || (Self::new(&observed, &ports, &mut own), own)).await;
+        match computed.map_err(JoinError::try_into_panic) {
+            Ok((resolved, own)) => {
+                *parser = own;
+                resolved
+            }
+            Err(Ok(panic)) => std::panic::resume_unwind(panic),
+            // The process ends.
+            Err(Err(_)) => std::future::pending().await,
+        }
+    }
+
     pub(crate) fn new(observed: &RoutingInputs, ports: &Ports, parser: &mut RouteParser) -> Self {
         let gateways = listeners::served(observed, ports);
-        let resolve = |parsed: Arc<ParsedRoute>| {
-            let parents = &parsed.route.spec.parent_refs;
-            let attachments =
-                parents.iter().map(|parent| attach(observed, &gateways, &parsed.route, parent)).collect();
+        let mut routes: Vec<_> =
+            observed.routes.iter().map(|route| (Key::of(route.as_ref()), route)).collect();
+        routes.sort_by_cached_key(|(key, route)| {
+            (route.metadata.creation_timestamp.as_ref().map(|time| time.0), key.to_string())
+        });
+        // The bytes of regular expressions of each Gateway. Older routes come first, so that nobody takes the room of others.
+        let mut used = vec![0; gateways.len()];
+        let mut known = Vec::new();
+        let resolve = |(key, route): (Key, &Arc<HTTPRoute>)| {
+            let parents = route.spec.parent_refs.iter();
+            let mut attachments: Vec<_> =
+                parents.map(|parent| attach(observed, &gateways, route, parent)).collect();
+            let attached = attached_to(&attachments);
+            if attached.is_empty() {
+                return ResolvedRoute { parsed: Arc::new(ParsedRoute::unattached(route, key)), attachments };
+            }
+            let mut parsed = parser.parse(route, &key);
+            for gateway in attached {
+                let sum = used[gateway] + parsed.regex_bytes;
+                if sum <= parser.max_regex_bytes {
+                    used[gateway] = sum;
+                } else {
+                    let problem = no_room(&gateways[gateway].key, parsed.regex_bytes, parser.max_regex_bytes);
+                    refuse(&mut attachments, gateway, &problem);
+                }
+            }
+            let is_served = parser.serves && !attached_to(&attachments).is_empty();
+            if is_served && parsed.lacks_rules() {
+                parsed = Arc::new(ParsedRoute::new(route, key));
+            } else if !is_served && parsed.regex_bytes > 0 {
+                parsed = Arc::new(parsed.without_rules());
+            }
+            known.push(parsed.clone());
             ResolvedRoute { parsed, attachments }
         };
-        let routes = parser.parse(observed).into_iter().map(resolve).collect();
+        let routes = routes.into_iter().map(resolve).collect();
+        parser.remember(known);
         Self { gateways, routes }
     }
 
@@ -77,19 +126,35 @@ impl Resolved {
     }
 }
 
+/// Returns the Gateways whose listeners serve a route.
+fn attached_to(attachments: &[Attachment]) -> BTreeSet<usize> {
+    attachments.iter().flat_map(Attachment::listeners).map(|attached| attached.gateway).collect()
+}
+
+/// Takes a route from the listeners of a Gateway.
+fn refuse(attachments: &mut [Attachment], gateway: usize, problem: &Problem) {
+    let of_it = |attachment: &&mut Attachment| {
+        attachment.listeners().iter().any(|attached| attached.gateway == gateway)
+    };
+    attachments.iter_mut().filter(of_it).for_each(|one| *one = Attachment::Refused(problem.clone()));
+}
+
+/// Says why the regular expressions of a route cannot be served.
+fn no_room(gateway: &Key, bytes: usize, max: usize) -> Problem {
+    let message = format!(
+        "the regular expressions of this route need {bytes} bytes, and those of older routes of Gateway {gateway} leave less of {max}: \
+         match exactly, or use another Gateway"
+    );
+    Problem { reason: UNSUPPORTED_VALUE, message }
+}
+
 // === impl ResolvedRoute ===
 
 impl ResolvedRoute {
     /// The listeners that serve the route.
     pub(crate) fn listeners(&self) -> impl Iterator<Item = &AttachedListener> {
-        fn attached(attachment: &Attachment) -> &[AttachedListener] {
-            match attachment {
-                Attachment::Attached(listeners) => listeners,
-                _ => &[],
-            }
-        }
         // A route with a field that is not served is attached for its status only.
         let supported = self.parsed.unsupported.is_empty();
-        self.attachments.iter().filter(move |_| supported).flat_map(attached)
+        self.attachments.iter().filter(move |_| supported).flat_map(Attachment::listeners)
     }
 }

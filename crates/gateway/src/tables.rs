@@ -113,7 +113,7 @@ impl Tables {
                 route.listeners().map(|attached| &resolved.gateways[attached.gateway].gateway.metadata);
             let keyed = keyed.of_route(&route.parsed.route, gateways);
             let spec = &route.parsed.route.spec;
-            let rules = spec.rules.iter().zip(&route.parsed.rules);
+            let rules = spec.rules.iter().zip(&*route.parsed.rules);
             for ((rule, parsed), (certificate, places)) in
                 rules.flat_map(|rule| places.iter().map(move |places| (rule, places)))
             {

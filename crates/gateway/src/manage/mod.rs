@@ -38,7 +38,7 @@ pub async fn manage(client: Client, template: PodTemplate, secret_namespaces: Ve
     let mut watcher = Watcher::start(&client, &Scope::Manager(secrets.clone()));
     let live = Live::watch(watcher.source(), &secrets);
     let mut refused_keys = RefusedKeys::default();
-    let mut parser = RouteParser::default();
+    let mut parser = RouteParser::for_statuses();
     // By Gateway: why its objects could not be written.
     let mut failures = BTreeMap::new();
     let parameters = |observed: &RoutingInputs| -> BTreeSet<Key> {
@@ -46,7 +46,7 @@ pub async fn manage(client: Client, template: PodTemplate, secret_namespaces: Ve
     };
     while let Some(observed) = watcher.next(parameters).await {
         let ports = places(&observed, &live.deployments(), &failures);
-        let resolved = Resolved::new(&observed, &ports, &mut parser);
+        let resolved = Resolved::compute(&observed, &ports, &mut parser).await;
         let mut retry = false;
         match Children::new(&observed, &resolved, &template, &secrets) {
             Ok(children) => {

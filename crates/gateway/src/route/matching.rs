@@ -1,13 +1,9 @@
 //! Matches a request against one `matches` entry, and orders entries of the same path by precedence.
 
 use http::{HeaderName, Method, request::Parts};
-use longboat_api::foreign::httproute::{HTTPHeaderMatch, HTTPRoute, HTTPRouteMatch};
-use regex::{Regex, RegexBuilder};
+use longboat_api::foreign::httproute::{HTTPHeaderMatch, HTTPRouteMatch};
 
-/// The most bytes of a compiled regular expression: 4,096 characters of names need a tenth of it.
-const MAX_REGEX_BYTES: usize = 4 << 20;
-/// The most bytes of all regular expressions of a route. The Gateway API allows a route 2,048 of them.
-const MAX_ROUTE_REGEX_BYTES: usize = 64 << 20;
+use super::expression::{Expression, Room};
 
 /// The type of a header's match that is a regular expression.
 const REGULAR_EXPRESSION: &str = "RegularExpression";
@@ -20,11 +16,10 @@ pub(super) enum Path {
 }
 
 /// The accepted values of a header.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) enum HeaderValue {
     Exact(String),
-    /// Matches the whole value.
-    Regex(Regex),
+    Regex(Box<Expression>),
 }
 
 /// A compiled `matches` entry. All of its parts must match.
@@ -39,27 +34,13 @@ pub(crate) struct Matcher {
 /// The specificity of an entry among those of the same path, in the Gateway API's order of precedence.
 pub(crate) type Rank = (bool, usize, usize);
 
-/// Returns how many bytes each regular expression of a route may need.
-pub(super) fn regex_limit(route: &HTTPRoute) -> usize {
-    let headers =
-        route.spec.rules.iter().flat_map(|rule| &rule.matches).flat_map(|matching| &matching.headers);
-    // The limit is shared, so that many small expressions need no more memory than a few large ones.
-    let count = headers.filter(|header| header.type_.as_deref() == Some(REGULAR_EXPRESSION)).count();
-    (MAX_ROUTE_REGEX_BYTES / count.max(1)).min(MAX_REGEX_BYTES)
-}
-
-/// Returns the parts of an entry that are not implemented, such as paths by regular expression. `regex_limit` is that of the route.
-pub(crate) fn unsupported(matching: &HTTPRouteMatch, at: &str, regex_limit: usize) -> Vec<String> {
+/// Returns the parts of an entry other than headers that are not implemented, such as paths by regular expression.
+fn unsupported(matching: &HTTPRouteMatch, at: &str) -> Vec<String> {
     let odd =
         |kind: Option<&String>, known: &[&str]| kind.is_some_and(|kind| !known.contains(&kind.as_str()));
     let mut fields = Vec::new();
     if matching.path.as_ref().is_some_and(|path| odd(path.type_.as_ref(), &["Exact", "PathPrefix"])) {
         fields.push(format!("{at}.path.type"));
-    }
-    for (index, header) in matching.headers.iter().enumerate() {
-        if let Err(why) = compiled(header, regex_limit) {
-            fields.push(format!("{at}.headers[{index}] ({}: {why})", header.name));
-        }
     }
     if matching.query_params.iter().any(|param| odd(param.type_.as_ref(), &["Exact"])) {
         fields.push(format!("{at}.queryParams"));
@@ -68,25 +49,13 @@ pub(crate) fn unsupported(matching: &HTTPRouteMatch, at: &str, regex_limit: usiz
 }
 
 /// Compiles a header of an entry. The error says why this is not implemented, or not possible.
-fn compiled(header: &HTTPHeaderMatch, regex_limit: usize) -> Result<(HeaderName, HeaderValue), String> {
+fn compiled(header: &HTTPHeaderMatch, room: &mut Room) -> Result<(HeaderName, HeaderValue), String> {
     let value = match header.type_.as_deref() {
         None | Some("Exact") => HeaderValue::Exact(header.value.clone()),
-        Some(REGULAR_EXPRESSION) => {
-            // Envoy compares the whole value, with or without anchors.
-            let whole = format!("^(?:{})$", header.value);
-            let regex = RegexBuilder::new(&whole).size_limit(regex_limit).build();
-            HeaderValue::Regex(regex.map_err(|error| refused(&header.value, &error))?)
-        }
+        Some(REGULAR_EXPRESSION) => HeaderValue::Regex(Box::new(Expression::new(&header.value, room)?)),
         Some(other) => return Err(format!("type {other}")),
     };
     Ok((header.name.parse().map_err(|_| "this is no name of a header")?, value))
-}
-
-/// Says why a regular expression cannot be used. The text of its error begins with a drawing.
-fn refused(text: &str, error: &regex::Error) -> String {
-    let error = error.to_string();
-    let cause = error.rsplit_once("error: ").map_or(error.as_str(), |(_, cause)| cause);
-    format!("the regular expression `{text}` cannot be used: {}", cause.trim_end_matches('.'))
 }
 
 // === impl HeaderValue ===
@@ -95,7 +64,7 @@ impl HeaderValue {
     fn accepts(&self, value: &[u8]) -> bool {
         match self {
             Self::Exact(exact) => value == exact.as_bytes(),
-            Self::Regex(regex) => std::str::from_utf8(value).is_ok_and(|text| regex.is_match(text)),
+            Self::Regex(expression) => expression.accepts(value),
         }
     }
 
@@ -117,7 +86,14 @@ impl HeaderValue {
 // === impl Matcher ===
 
 impl Matcher {
-    pub(crate) fn new(matching: &HTTPRouteMatch, regex_limit: usize) -> Self {
+    /// Compiles an entry, and adds to `fields` what is not implemented. `at` is the path of the entry.
+    pub(super) fn new(
+        matching: &HTTPRouteMatch,
+        at: &str,
+        room: &mut Room,
+        fields: &mut Vec<String>,
+    ) -> Self {
+        fields.extend(unsupported(matching, at));
         let path = matching.path.clone().unwrap_or_default();
         let value = path.value.unwrap_or_else(|| "/".into());
         let path = if path.type_.as_deref() == Some("Exact") {
@@ -128,11 +104,17 @@ impl Matcher {
         };
         // If there are several entries for one header, only the first counts.
         let mut headers: Vec<(HeaderName, HeaderValue)> = Vec::new();
-        for header in &matching.headers {
-            if let Ok((name, value)) = compiled(header, regex_limit)
-                && headers.iter().all(|(seen, _)| *seen != name)
-            {
-                headers.push((name, value));
+        for (index, header) in matching.headers.iter().enumerate() {
+            // The route is refused already, and further expressions would only cost time.
+            if room.is_over {
+                break;
+            }
+            match compiled(header, room) {
+                Ok((name, value)) if headers.iter().all(|(seen, _)| *seen != name) => {
+                    headers.push((name, value));
+                }
+                Ok(_) => {}
+                Err(why) => fields.push(format!("{at}.headers[{index}] ({}: {why})", header.name)),
             }
         }
         Self {

@@ -4,6 +4,7 @@ mod backend;
 mod cors;
 mod duration;
 mod entrance;
+mod expression;
 mod filter;
 mod matching;
 mod parsed;

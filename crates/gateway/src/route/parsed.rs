@@ -1,5 +1,5 @@
-//! Routes as far as they can be compiled without other objects. This is done once for each version of a route, because
-//! compiling regular expressions is expensive.
+//! Routes as far as they can be compiled without other objects. This is done once for each spec of a route that a Gateway serves,
+//! because compiling regular expressions is expensive.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -8,11 +8,11 @@ use longboat_key::Key;
 
 use super::{
     duration,
+    expression::{MAX_GATEWAY_REGEX_BYTES, Room},
     filter::{self, Filters},
-    matching::{self, Matcher},
+    matching::Matcher,
     retry::Retry,
 };
-use crate::RoutingInputs;
 
 /// A route of the Gateway API, compiled.
 #[derive(Debug)]
@@ -22,7 +22,10 @@ pub(crate) struct ParsedRoute {
     /// The fields that this gateway does not implement, by path. Such a route is refused as a whole, because ignoring the
     /// fields would silently be wrong.
     pub(crate) unsupported: Vec<String>,
-    pub(crate) rules: Vec<ParsedRule>,
+    /// The bytes of its regular expressions.
+    pub(crate) regex_bytes: usize,
+    /// Empty for a route that is not served.
+    pub(crate) rules: Arc<[ParsedRule]>,
 }
 
 /// A rule of a route.
@@ -38,28 +41,48 @@ pub(crate) struct ParsedRule {
 }
 
 /// Parses routes, and remembers the results.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct RouteParser {
     known: HashMap<Key, Arc<ParsedRoute>>,
+    /// Whether routes are served. Statuses need the sizes of regular expressions only.
+    pub(crate) serves: bool,
+    /// The most bytes of the regular expressions of all routes of a Gateway.
+    pub(crate) max_regex_bytes: usize,
 }
 
 // === impl RouteParser ===
 
+impl Default for RouteParser {
+    fn default() -> Self {
+        Self { known: HashMap::new(), serves: true, max_regex_bytes: MAX_GATEWAY_REGEX_BYTES }
+    }
+}
+
 impl RouteParser {
-    /// Returns all routes, the oldest first, then by `namespace/name`: this is the precedence among equal matches.
-    pub(crate) fn parse(&mut self, observed: &RoutingInputs) -> Vec<Arc<ParsedRoute>> {
-        let parse = |route: &Arc<HTTPRoute>| {
-            let key = Key::of(route.as_ref());
-            let known = self.known.get(&key).filter(|known| Arc::ptr_eq(&known.route, route));
-            known.cloned().unwrap_or_else(|| Arc::new(ParsedRoute::new(route, key)))
-        };
-        let mut routes: Vec<_> = observed.routes.iter().map(parse).collect();
-        // Made anew, so that routes that are gone are forgotten.
-        self.known = routes.iter().map(|route| (route.key.clone(), route.clone())).collect();
-        routes.sort_by_cached_key(|route| {
-            (route.route.metadata.creation_timestamp.as_ref().map(|time| time.0), route.key.to_string())
-        });
-        routes
+    /// A parser of a process that serves nothing.
+    pub(crate) fn for_statuses() -> Self {
+        Self { serves: false, ..Self::default() }
+    }
+
+    /// Parses a route.
+    pub(crate) fn parse(&self, route: &Arc<HTTPRoute>, key: &Key) -> Arc<ParsedRoute> {
+        match self.known.get(key) {
+            Some(known) if Arc::ptr_eq(&known.route, route) => known.clone(),
+            // Statuses are written often.
+            Some(known) if known.route.spec == route.spec => Arc::new(ParsedRoute {
+                route: route.clone(),
+                key: known.key.clone(),
+                unsupported: known.unsupported.clone(),
+                regex_bytes: known.regex_bytes,
+                rules: known.rules.clone(),
+            }),
+            _ => Arc::new(ParsedRoute::new(route, key.clone())),
+        }
+    }
+
+    /// Remembers these routes, and forgets others.
+    pub(crate) fn remember(&mut self, routes: Vec<Arc<ParsedRoute>>) {
+        self.known = routes.into_iter().map(|route| (route.key.clone(), route)).collect();
     }
 }
 
@@ -67,16 +90,45 @@ impl RouteParser {
 
 impl ParsedRoute {
     pub(crate) fn new(route: &Arc<HTTPRoute>, key: Key) -> Self {
-        let regex_limit = matching::regex_limit(route);
-        let rules = route.spec.rules.iter().map(|rule| ParsedRule::new(rule, regex_limit)).collect();
-        Self { unsupported: unsupported(route, regex_limit), rules, key, route: route.clone() }
+        let (mut room, mut unsupported) = (Room::new(), Vec::new());
+        let rules = route.spec.rules.iter().enumerate();
+        let rules: Arc<[_]> = rules
+            .map(|(index, rule)| {
+                ParsedRule::new(rule, &format!("spec.rules[{index}]"), &mut room, &mut unsupported)
+            })
+            .collect();
+        if !unsupported.is_empty() {
+            return Self { unsupported, ..Self::unattached(route, key) };
+        }
+        Self { route: route.clone(), key, unsupported, regex_bytes: room.used(), rules }
+    }
+
+    /// A route that no Gateway serves. It is not compiled.
+    pub(crate) fn unattached(route: &Arc<HTTPRoute>, key: Key) -> Self {
+        Self { route: route.clone(), key, unsupported: Vec::new(), regex_bytes: 0, rules: Arc::new([]) }
+    }
+
+    /// The same without its regular expressions, and what uses them.
+    pub(crate) fn without_rules(&self) -> Self {
+        Self {
+            unsupported: self.unsupported.clone(),
+            regex_bytes: self.regex_bytes,
+            ..Self::unattached(&self.route, self.key.clone())
+        }
+    }
+
+    /// Whether it lacks regular expressions that it had.
+    pub(crate) fn lacks_rules(&self) -> bool {
+        self.regex_bytes > 0 && self.rules.is_empty()
     }
 }
 
 // === impl ParsedRule ===
 
 impl ParsedRule {
-    fn new(rule: &HTTPRouteRule, regex_limit: usize) -> Self {
+    /// Compiles a rule, and adds to `fields` what is not implemented. `at` is the path of the rule.
+    fn new(rule: &HTTPRouteRule, at: &str, room: &mut Room, fields: &mut Vec<String>) -> Self {
+        fields.extend(unsupported(rule, at));
         let timeout = |text: Option<&String>| {
             text.and_then(|text| duration::parse(text)).filter(|time| !time.is_zero())
         };
@@ -84,7 +136,13 @@ impl ParsedRule {
         let anything = [HTTPRouteMatch::default()];
         let matches = if rule.matches.is_empty() { &anything[..] } else { &rule.matches[..] };
         Self {
-            matchers: matches.iter().map(|matching| Arc::new(Matcher::new(matching, regex_limit))).collect(),
+            matchers: matches
+                .iter()
+                .enumerate()
+                .map(|(number, matching)| {
+                    Arc::new(Matcher::new(matching, &format!("{at}.matches[{number}]"), room, fields))
+                })
+                .collect(),
             filters: Filters::shared(&rule.filters),
             backend_filters: rule
                 .backend_refs
@@ -98,33 +156,27 @@ impl ParsedRule {
     }
 }
 
-fn unsupported(route: &HTTPRoute, regex_limit: usize) -> Vec<String> {
+/// Returns the fields of a rule other than matches that are not implemented.
+fn unsupported(rule: &HTTPRouteRule, at: &str) -> Vec<String> {
     let mut fields = Vec::new();
-    for (index, rule) in route.spec.rules.iter().enumerate() {
-        let at = format!("spec.rules[{index}]");
-        fields.extend(
-            rule.retry.as_ref().filter(|retry| Retry::new(retry).is_none()).map(|_| format!("{at}.retry")),
-        );
-        if rule.session_persistence.is_some() {
-            fields.push(format!("{at}.sessionPersistence"));
+    fields.extend(
+        rule.retry.as_ref().filter(|retry| Retry::new(retry).is_none()).map(|_| format!("{at}.retry")),
+    );
+    if rule.session_persistence.is_some() {
+        fields.push(format!("{at}.sessionPersistence"));
+    }
+    for (name, text) in [
+        ("request", rule.timeouts.as_ref().and_then(|timeouts| timeouts.request.as_ref())),
+        ("backendRequest", rule.timeouts.as_ref().and_then(|timeouts| timeouts.backend_request.as_ref())),
+    ] {
+        if text.is_some_and(|text| duration::parse(text).is_none()) {
+            fields.push(format!("{at}.timeouts.{name}"));
         }
-        for (name, text) in [
-            ("request", rule.timeouts.as_ref().and_then(|timeouts| timeouts.request.as_ref())),
-            ("backendRequest", rule.timeouts.as_ref().and_then(|timeouts| timeouts.backend_request.as_ref())),
-        ] {
-            if text.is_some_and(|text| duration::parse(text).is_none()) {
-                fields.push(format!("{at}.timeouts.{name}"));
-            }
-        }
-        fields.extend(filter::unsupported(&rule.filters, &at, &filter::OF_RULES));
-        for (number, backend) in rule.backend_refs.iter().enumerate() {
-            let at = format!("{at}.backendRefs[{number}]");
-            fields.extend(filter::unsupported(&backend.filters, &at, &filter::OF_BACK_ENDS));
-        }
-        for (number, matching) in rule.matches.iter().enumerate() {
-            let at = format!("{at}.matches[{number}]");
-            fields.extend(matching::unsupported(matching, &at, regex_limit));
-        }
+    }
+    fields.extend(filter::unsupported(&rule.filters, at, &filter::OF_RULES));
+    for (number, backend) in rule.backend_refs.iter().enumerate() {
+        let at = format!("{at}.backendRefs[{number}]");
+        fields.extend(filter::unsupported(&backend.filters, &at, &filter::OF_BACK_ENDS));
     }
     fields
 }

@@ -1,13 +1,19 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use longboat_api::foreign::{
-    gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
+    gateway::Gateway,
+    gatewayclass::GatewayClass,
+    httproute::{HTTPRoute, HTTPRouteStatus},
+    inferencepool::InferencePool,
 };
 use longboat_key::Key;
 use serde_json::{Value, json};
 
 use super::{filter::PathChange, *};
-use crate::{RoutingInputs, observed::only_tls_probes, ports::Ports, resolved::Resolved, tables::Tables};
+use crate::{
+    RoutingInputs, attach::Attachment, observed::only_tls_probes, ports::Ports, resolved::Resolved,
+    tables::Tables,
+};
 
 pub(super) fn observed(rules: &Value) -> RoutingInputs {
     fn object<T: serde::de::DeserializeOwned>(value: Value) -> Arc<T> {
@@ -247,23 +253,93 @@ fn a_prefix_rewrite_keeps_the_rest_and_the_query() {
     );
 }
 
+/// Returns routes without an age, each with one match of these regular expressions for headers.
+fn matching(routes: &[Vec<String>]) -> RoutingInputs {
+    let mut all = observed(&json!([]));
+    let route = |(at, values): (usize, &Vec<String>)| {
+        let mut route = HTTPRoute::clone(&all.routes[0]);
+        let mut rule = rule("PathPrefix", &format!("/{at}"), 8000);
+        let header = |(number, value): (usize, &String)| {
+            let name = format!("x-{number}");
+            json!({"type": "RegularExpression", "name": name, "value": value})
+        };
+        rule["matches"][0]["headers"] = values.iter().enumerate().map(header).collect();
+        route.metadata.name = Some(format!("r{at:02}"));
+        route.spec.rules = serde_json::from_value(json!([rule])).unwrap();
+        Arc::new(route)
+    };
+    let routes = routes.iter().enumerate().map(route).collect();
+    all.routes = routes;
+    all
+}
+
+/// Expressions of about 64 KB, of which eight have room in a route.
+fn large(count: usize) -> Vec<String> {
+    vec!["[ab]*a[ab]{9}".into(); count]
+}
+
 #[test]
 fn the_regular_expressions_of_a_route_share_its_memory() {
-    let header = |number: usize| {
-        // The first needs about 1 MB, and fewer bytes than its share only if it is alone.
-        let value = if number == 0 { "\\w{30}" } else { "a" };
-        json!({"type": "RegularExpression", "name": format!("x-{number}"), "value": value})
+    let of = |values: Vec<String>| unsupported(&matching(&[values]).routes[0]);
+    // Each of the last is small, whatever its text says: classes are those of ASCII.
+    assert_eq!(of(["\\w{130}"; 100].map(Into::into).into()), [""; 0]);
+    assert_eq!(of(large(8)), [""; 0]);
+    for (values, at, what) in [
+        (large(9), 8, "and those before it need more than 524288 bytes together"),
+        (
+            vec!["a".into(), "[ab]*a[ab]{30}".into(), "[ab]*a[ab]{31}".into()],
+            1,
+            "needs more than 1048576 bytes",
+        ),
+        (vec!["(a{1000}){1000}".into()], 0, "needs more than 1048576 bytes"),
+    ] {
+        let [problem] = &of(values.clone())[..] else { panic!("not one problem") };
+        let begin = format!(
+            "spec.rules[0].matches[0].headers[{at}] (x-{at}: the regular expression `{}` {what}",
+            values[at]
+        );
+        assert!(problem.starts_with(&begin), "{problem}");
+    }
+}
+
+#[test]
+fn the_regular_expressions_of_a_gateway_have_one_limit_which_older_routes_use_first() {
+    let mut observed = matching(&vec![large(1); 6]);
+    // Neither is attached, so neither takes room.
+    for route in [0, 1] {
+        Arc::make_mut(&mut observed.routes[route]).spec.parent_refs[0].namespace = Some("other".into());
+    }
+    let socket = SocketAddr::from(([127, 0, 0, 1], 8080));
+    let ports = Ports::only(socket.ip(), socket.port(), &observed.gateways);
+    let accepted = |observed: &RoutingInputs, parser: &mut RouteParser| {
+        let resolved = Resolved::new(observed, &ports, parser);
+        let accepted = resolved.routes.iter().filter(|route| route.listeners().next().is_some());
+        // What is not served is not kept.
+        let kept = resolved.routes.iter().filter(|route| !route.parsed.rules.is_empty()).count();
+        (accepted.map(|route| route.parsed.key.name.to_string()).collect::<Vec<_>>(), kept, resolved)
     };
-    let observed = |count: usize| {
-        let mut rule = rule("PathPrefix", "/", 8000);
-        rule["matches"][0]["headers"] = (0..count).map(header).collect();
-        observed(&json!([rule]))
-    };
-    assert_eq!(unsupported(&observed(1).routes[0]), [""; 0]);
-    let [problem] = &unsupported(&observed(512).routes[0])[..] else { panic!("not one problem") };
-    assert!(
-        problem.starts_with("spec.rules[0].matches[0].headers[0] (x-0: the regular expression `\\w{30}`")
-    );
+    // Room for two and a half.
+    let (mut parser, mut for_statuses) = (RouteParser::default(), RouteParser::for_statuses());
+    (parser.max_regex_bytes, for_statuses.max_regex_bytes) = (160_000, 160_000);
+    let (names, kept, resolved) = accepted(&observed, &mut parser);
+    assert_eq!((&names[..], kept), (&["r02", "r03"].map(String::from)[..], 2));
+    let refused = &resolved.routes[5];
+    let Attachment::Refused(problem) = &refused.attachments[0] else { panic!("not refused") };
+    let need = format!("the regular expressions of this route need {} bytes, ", refused.parsed.regex_bytes);
+    assert_eq!(problem.reason, "UnsupportedValue");
+    assert!(problem.message.starts_with(&need), "{}", problem.message);
+    // Who only writes statuses comes to the same, and keeps nothing.
+    let (same, kept, _) = accepted(&observed, &mut for_statuses);
+    assert_eq!((&same, kept), (&names, 0));
+    // With another status, nothing is compiled again.
+    let before = resolved.routes[2].parsed.rules.clone();
+    Arc::make_mut(&mut observed.routes[2]).status = Some(HTTPRouteStatus::default());
+    let (_, _, resolved) = accepted(&observed, &mut parser);
+    assert!(Arc::ptr_eq(&before, &resolved.routes[2].parsed.rules));
+    // A route that is gone leaves its room to another.
+    observed.routes.remove(2);
+    let (names, kept, _) = accepted(&observed, &mut parser);
+    assert_eq!((&names[..], kept), (&["r03", "r04"].map(String::from)[..], 2));
 }
 
 #[test]
@@ -376,7 +452,7 @@ fn of_routes_of_the_same_age_the_first_in_the_order_of_namespace_slash_name_wins
         Arc::new(serde_json::from_value(object).unwrap())
     };
     observed.routes = ["a", "a-b"].map(route).into();
-    let order: Vec<_> =
-        RouteParser::default().parse(&observed).iter().map(|route| route.key.to_string()).collect();
+    let resolved = Resolved::new(&observed, &Ports::default(), &mut RouteParser::default());
+    let order: Vec<_> = resolved.routes.iter().map(|route| route.parsed.key.to_string()).collect();
     assert_eq!(order, ["a-b/x", "a/x"]);
 }
