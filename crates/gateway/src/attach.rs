@@ -88,6 +88,24 @@ pub fn route_problems(route: HTTPRoute) -> Vec<Problem> {
     fields.map(|message| Problem { reason: UNSUPPORTED_VALUE, message }).collect()
 }
 
+/// Returns the routes that attach to a Gateway, whoever serves the Gateway.
+pub(crate) fn routes_of<'a>(observed: &'a RoutingInputs, gateway: &Gateway) -> Vec<&'a HTTPRoute> {
+    let mut gateway = gateway.clone();
+    // Decides nothing here, as above.
+    gateway.spec.tls = None;
+    let inputs = RoutingInputs {
+        listener_sets: observed.listener_sets.clone(),
+        namespaces: observed.namespaces.clone(),
+        ..inputs_of(gateway)
+    };
+    let served = listeners::served(&inputs, &Ports::default());
+    let attaches = |route: &&HTTPRoute| {
+        let mut parents = route.spec.parent_refs.iter();
+        parents.any(|parent| !attach(&inputs, &served, route, parent).listeners().is_empty())
+    };
+    observed.routes.iter().map(AsRef::as_ref).filter(attaches).collect()
+}
+
 /// The objects of a cluster on which this controller serves a Gateway.
 fn inputs_of(gateway: Gateway) -> RoutingInputs {
     let metadata =

@@ -1,6 +1,9 @@
 //! Certificates in the Secrets and ConfigMaps to which objects of the Gateway API refer. Pure functions.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use k8s_openapi::api::core::v1::Secret;
 use longboat_api::foreign::reference::SecretObjectReference;
@@ -8,6 +11,10 @@ use longboat_key::{Key, Name, Namespace};
 use longboat_tls::{KeyPair, ServerCertificate};
 
 use crate::{RoutingInputs, grants::Referrer, observed::has_key, problem::Problem};
+
+/// The most Secrets that the listeners of a Gateway may name. Each is a watch with a connection of its own, and a ListenerSet may name
+/// 4,096.
+const MAX_SECRETS: usize = 512;
 
 /// The reason for certificates that are missing or unreadable.
 pub(crate) const INVALID: &str = "InvalidCertificateRef";
@@ -42,6 +49,33 @@ pub(crate) fn permitted(
         return Err(Problem { reason: "RefNotPermitted", message });
     }
     Ok(key)
+}
+
+/// The Secrets of the listeners of a Gateway, which are added in the order of the listeners.
+#[derive(Debug, Default)]
+pub(crate) struct ListenerSecrets(pub(crate) BTreeSet<Key>);
+
+// === impl ListenerSecrets ===
+
+impl ListenerSecrets {
+    /// Adds the Secret of a reference. The error says why the reference counts for nothing.
+    pub(crate) fn add(
+        &mut self,
+        observed: &RoutingInputs,
+        referrer: Referrer<'_>,
+        reference: &SecretObjectReference,
+    ) -> Result<(), Problem> {
+        let key = permitted(observed, referrer, reference, "Secret")?;
+        if self.0.len() == MAX_SECRETS && !self.0.contains(&key) {
+            let message = format!(
+                "Secret {key} is not read, because the listeners before this one name {MAX_SECRETS} others, which is the most for a \
+                 Gateway: name one of them, or use another Gateway"
+            );
+            return Err(Problem { reason: INVALID, message });
+        }
+        self.0.insert(key);
+        Ok(())
+    }
 }
 
 /// A certificate with its key, as text and ready for handshakes.

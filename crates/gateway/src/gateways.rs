@@ -3,9 +3,9 @@
 use std::{net::IpAddr, sync::Arc};
 
 use longboat_api::foreign::{
-    gateway::{Gateway, Listener},
+    gateway::{Gateway, Listener, ListenerTls},
     listenerset::ListenerSet,
-    reference::ParentReference,
+    reference::{ParentReference, SecretObjectReference},
 };
 use longboat_key::{Key, Name, Namespace};
 
@@ -38,6 +38,19 @@ pub(crate) fn protocol(listener: &Listener) -> Option<Protocol> {
         "HTTPS" => Some(Protocol::Https),
         _ => None,
     }
+}
+
+/// Returns the references to the certificates that a listener shows, if it ends TLS.
+pub(crate) fn certificate_refs(listener: &Listener) -> &[SecretObjectReference] {
+    match &listener.tls {
+        Some(tls) if protocol(listener) == Some(Protocol::Https) && terminates(tls) => &tls.certificate_refs,
+        _ => &[],
+    }
+}
+
+/// Whether a listener with these settings ends TLS.
+pub(crate) fn terminates(tls: &ListenerTls) -> bool {
+    tls.mode.as_deref().unwrap_or("Terminate") == "Terminate"
 }
 
 /// Returns the addresses that the spec of a Gateway asks for. An empty list leaves the choice to this gateway.

@@ -15,9 +15,10 @@ use longboat_key::{Key, Namespace};
 use longboat_tls::{ClientCertificates, ServerCertificate};
 
 use crate::{
-    RoutingInputs, certificates,
+    RoutingInputs,
+    certificates::{self, ListenerSecrets},
     client_certificates::{self, BackendCertificate, ClientDemand},
-    gateways::{self, Protocol, allows_set, protocol, sets_of},
+    gateways::{self, Protocol, allows_set, protocol, sets_of, terminates},
     grants::{GATEWAY_GROUP, Referrer},
     ports::{Place, Ports},
     problem::{Problem, UNSUPPORTED_VALUE},
@@ -110,8 +111,14 @@ impl ServedGateway {
             })
             .collect();
         let place = ports.places.get(&key).cloned().unwrap_or_default();
-        let mut resolver =
-            Resolver { observed, ports, gateway, addresses: &place.sockets, listeners: Vec::new() };
+        let mut resolver = Resolver {
+            observed,
+            ports,
+            gateway,
+            addresses: &place.sockets,
+            secrets: ListenerSecrets::default(),
+            listeners: Vec::new(),
+        };
         for listener in &gateway.spec.listeners {
             resolver.add(
                 listener,
@@ -174,6 +181,7 @@ struct Resolver<'a> {
     ports: &'a Ports,
     gateway: &'a Gateway,
     addresses: &'a [IpAddr],
+    secrets: ListenerSecrets,
     listeners: Vec<Listener>,
 }
 
@@ -236,13 +244,13 @@ impl Resolver<'_> {
 
     /// Returns the certificates of a listener that can be used, and why one cannot.
     fn certificates(
-        &self,
+        &mut self,
         spec: &ListenerSpec,
         referrer: Referrer<'_>,
     ) -> (Vec<ServerCertificate>, Option<Problem>) {
         let invalid = |message| Problem { reason: certificates::INVALID, message };
         let tls = spec.tls.clone().unwrap_or_default();
-        if tls.mode.as_deref().unwrap_or("Terminate") != "Terminate" {
+        if !terminates(&tls) {
             return (
                 Vec::new(),
                 Some(invalid("an HTTPS listener must terminate TLS: set tls.mode to Terminate".into())),
@@ -253,7 +261,8 @@ impl Resolver<'_> {
             problem = Some(invalid("the listener has no tls.certificateRefs".into()));
         }
         for reference in &tls.certificate_refs {
-            match certificates::pair(self.observed, referrer, reference) {
+            let added = self.secrets.add(self.observed, referrer, reference);
+            match added.and_then(|()| certificates::pair(self.observed, referrer, reference)) {
                 Ok(usable) => {
                     found.push(usable.certificate);
                     problem = problem.or(usable.problem);

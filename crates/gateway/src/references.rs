@@ -6,11 +6,13 @@ use longboat_api::foreign::gateway::Gateway;
 use longboat_key::{Key, Name, Namespace};
 
 use crate::{
-    RoutingInputs, certificates, client_certificates,
-    gateways::{self, allows_set, sets_of},
+    RoutingInputs,
+    certificates::ListenerSecrets,
+    client_certificates,
+    gateways::{self, allows_set, certificate_refs, sets_of},
     grants::Referrer,
     keys::KeyedServices,
-    names,
+    names, tls_policies,
 };
 
 /// Objects by their keys.
@@ -56,23 +58,18 @@ impl References {
             set.spec.listeners.iter().map(move |listener| (referrer, listener))
         });
         let listeners = gateway.spec.listeners.iter().map(|listener| (own, listener)).chain(added);
-        let certificates = listeners.flat_map(|(referrer, listener)| {
-            let tls = listener.tls.iter().flat_map(|tls| &tls.certificate_refs);
-            tls.filter_map(move |reference| {
-                certificates::permitted(observed, referrer, reference, "Secret").ok()
-            })
-        });
+        let mut secrets = ListenerSecrets::default();
+        for (referrer, listener) in listeners {
+            for reference in certificate_refs(listener) {
+                // The status of the listener says why a reference counts for nothing.
+                let _ = secrets.add(observed, referrer, reference);
+            }
+        }
         let (own_certificate, client_authorities) = client_certificates::references(observed, gateway);
-        let secrets = certificates.chain(own_certificate).collect();
-        let policies = observed.tls_policies.iter().flat_map(|policy| {
-            let namespace = Namespace::of(&policy.metadata);
-            let maps = policy.spec.validation.ca_certificate_refs.iter().filter(|reference| {
-                (reference.group.as_deref(), reference.kind.as_deref()) == (Some(""), Some("ConfigMap"))
-            });
-            maps.map(move |reference| Key::new(namespace, Name(&reference.name)))
-        });
+        let secrets = secrets.0.into_iter().chain(own_certificate).collect();
+        let config_maps = tls_policies::references(observed, gateway).config_maps.into_iter();
         let has_keys = KeyedServices::new(observed).may_concern(&gateway.metadata);
         let api_keys = has_keys.then(|| names::api_keys(gateway)).into_iter().collect();
-        Self { secrets, config_maps: policies.chain(client_authorities).collect(), api_keys }
+        Self { secrets, config_maps: config_maps.chain(client_authorities).collect(), api_keys }
     }
 }

@@ -34,6 +34,9 @@ use crate::{
 const MAX_ANCESTORS: usize = 16;
 const MAX_POOL_PARENTS: usize = 32;
 
+/// The most bytes of a condition's message. An API server refuses a status with a longer one.
+const MAX_MESSAGE_BYTES: usize = 32_768;
+
 /// The condition of a Gateway that lets clients in whatever their certificate is.
 const INSECURE_MODE: &str = "InsecureFrontendValidationMode";
 
@@ -104,8 +107,10 @@ pub(crate) fn updates(observed: &RoutingInputs, resolved: &Resolved, now: &Time)
         [] => BTreeMap::new(),
         _ => reporter.led_to(|route| service_keys(observed, route)),
     };
+    let references = |served: &ServedGateway| tls_policies::references(observed, &served.gateway);
+    let refused = resolved.gateways.iter().map(|served| (&served.key, references(served).refused)).collect();
     for policy in &observed.tls_policies {
-        let ancestors = reporter.policy(policy, &led_to);
+        let ancestors = reporter.policy(policy, &led_to, &refused);
         if policy.status.as_ref().map_or(&[][..], |status| &status.ancestors) != ancestors {
             let status = Some(BackendTLSPolicyStatus { ancestors });
             updates.policies.push(BackendTLSPolicy { status, ..BackendTLSPolicy::clone(policy) });
@@ -140,7 +145,7 @@ impl Conditions<'_> {
             type_: kind.into(),
             status: status.into(),
             reason: reason.into(),
-            message: message.into(),
+            message: message[..message.floor_char_boundary(MAX_MESSAGE_BYTES)].into(),
             observed_generation: self.generation,
             last_transition_time: unchanged
                 .map_or_else(|| self.now.clone(), |old| old.last_transition_time.clone()),
@@ -340,18 +345,22 @@ impl Reporter<'_> {
         parents
     }
 
-    /// Computes one entry for each of this controller's Gateways whose routes lead to a target of the policy.
+    /// Computes one entry for each of this controller's Gateways whose routes lead to a target of the policy. `refused` are the
+    /// policies that are too many for a Gateway.
     fn policy(
         &self,
         policy: &BackendTLSPolicy,
         led_to: &BTreeMap<Key, GatewaysByKey<'_>>,
+        refused: &BTreeMap<&Key, BTreeSet<Key>>,
     ) -> Vec<PolicyAncestorStatus> {
         let old = policy.status.as_ref().map_or(&[][..], |status| &status.ancestors);
         let mut ancestors: Vec<_> =
             old.iter().filter(|ancestor| ancestor.controller_name != CONTROLLER_NAME).cloned().collect();
         let gateways = tls_policies::targets(policy).filter_map(|service| led_to.get(&service)).flatten();
-        let problem = tls_policies::problem(self.observed, policy);
         let named: BTreeSet<_> = gateways.map(|(gateway, _)| *gateway).collect();
+        // Reading the certificates of policies that nobody uses would only cost time.
+        let problem = if named.is_empty() { None } else { tls_policies::problem(self.observed, policy) };
+        let key = Key::of(policy);
         // The entries of others are not ours to remove.
         for gateway in named.into_iter().take(MAX_ANCESTORS.saturating_sub(ancestors.len())) {
             let ancestor_ref = ParentReference {
@@ -366,6 +375,8 @@ impl Reporter<'_> {
                 .find(|old| old.controller_name == CONTROLLER_NAME && old.ancestor_ref == ancestor_ref);
             let before = before.map_or(&[][..], |status| &status.conditions);
             let all = self.conditions(policy.metadata.generation, before);
+            let is_refused = refused.get(gateway).is_some_and(|policies| policies.contains(&key));
+            let problem = if is_refused { Some(tls_policies::too_many(gateway)) } else { problem.clone() };
             let unresolved = problem.as_ref().and_then(|problem| problem.unresolved.as_ref());
             let conditions = [
                 all.state("Accepted", problem.as_ref().map(|problem| &problem.refused), ""),

@@ -1,12 +1,18 @@
 //! BackendTLSPolicies: which Services are reached with TLS, and how their certificates are checked. Pure functions.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use longboat_api::foreign::backendtlspolicy::BackendTLSPolicy;
+use longboat_api::foreign::{backendtlspolicy::BackendTLSPolicy, gateway::Gateway};
 use longboat_key::{Key, Name, Namespace};
 use longboat_tls::{KeyPair, PeerName};
 
-use crate::{RoutingInputs, certificates, grants::Referrer, observed::has_key, problem::Problem};
+use crate::{
+    RoutingInputs, attach, certificates, grants::Referrer, observed::has_key, problem::Problem, route,
+};
+
+/// The most ConfigMaps that the policies of a Gateway may name. Each is a watch with a connection of its own, and every tenant may
+/// write policies. One ConfigMap has room for many certificates.
+const MAX_CONFIG_MAPS: usize = 128;
 
 /// How to connect to a back end with TLS.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -22,12 +28,64 @@ pub(crate) struct TlsSettings {
 }
 
 /// Why a policy is not in force.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PolicyProblem {
     /// Why it is not accepted.
     pub(crate) refused: Problem,
     /// Why its references cannot be resolved, if that is the reason.
     pub(crate) unresolved: Option<Problem>,
+}
+
+/// What the policies of a Gateway refer to.
+#[derive(Debug, Default)]
+pub(crate) struct PolicyReferences {
+    pub(crate) config_maps: BTreeSet<Key>,
+    /// The policies whose ConfigMaps are too many, and not read.
+    pub(crate) refused: BTreeSet<Key>,
+}
+
+/// Returns what the policies refer to whose targets are back ends of a Gateway. Older policies come first.
+pub(crate) fn references(observed: &RoutingInputs, gateway: &Gateway) -> PolicyReferences {
+    let mut all = PolicyReferences::default();
+    // Most clusters have none, and this looks at each route.
+    if observed.tls_policies.is_empty() {
+        return all;
+    }
+    let routes = attach::routes_of(observed, gateway);
+    let services: BTreeSet<_> =
+        routes.iter().flat_map(|route| route::service_keys(observed, route)).collect();
+    let mut policies: Vec<_> = observed
+        .tls_policies
+        .iter()
+        .filter(|policy| targets(policy).any(|service| services.contains(&service)))
+        .filter(|policy| conflict(observed, policy).is_none())
+        .collect();
+    policies.sort_by_cached_key(|policy| age(policy));
+    for policy in policies {
+        let references = policy.spec.validation.ca_certificate_refs.iter().filter(|reference| {
+            (reference.group.as_deref(), reference.kind.as_deref()) == (Some(""), Some("ConfigMap"))
+        });
+        let namespace = Namespace::of(&policy.metadata);
+        let new: BTreeSet<_> = references
+            .map(|reference| Key::new(namespace, Name(&reference.name)))
+            .filter(|map| !all.config_maps.contains(map))
+            .collect();
+        if all.config_maps.len() + new.len() > MAX_CONFIG_MAPS {
+            all.refused.insert(Key::of(policy.as_ref()));
+        } else {
+            all.config_maps.extend(new);
+        }
+    }
+    all
+}
+
+/// Says that the ConfigMaps of a policy are too many for a Gateway.
+pub(crate) fn too_many(gateway: &Key) -> PolicyProblem {
+    let message = format!(
+        "with its caCertificateRefs, the BackendTLSPolicies of routes of Gateway {gateway} would name more than {MAX_CONFIG_MAPS} \
+         ConfigMaps, and older ones come first: name a ConfigMap that another policy has, or put several certificates into one"
+    );
+    PolicyProblem { refused: Problem { reason: "Invalid", message }, unresolved: None }
 }
 
 /// The order of precedence among policies for the same target: the oldest first, then by name.

@@ -1,7 +1,7 @@
 //! Statuses of listeners, and the routes that they accept.
 
 use super::*;
-use crate::{certificates::LastUsable, gateways::Protocol};
+use crate::{certificates::LastUsable, gateways::Protocol, references::References};
 
 fn gateway(listeners: &Value) -> Value {
     json!({"kind": "Gateway", "metadata": {"name": "g", "generation": 3}, "spec": {"listeners": listeners}})
@@ -126,6 +126,25 @@ fn a_certificate_stays_in_use_if_its_secret_gets_a_broken_one_and_no_longer_if_i
     assert_eq!(see(Some(&own)).0, FINE[1..3]);
     assert!(see(None).0[0].starts_with("Programmed=False"));
     assert!(see(Some(&broken)).0[0].starts_with("Programmed=False"));
+}
+
+#[test]
+fn the_secrets_of_the_listeners_of_a_gateway_have_a_limit() {
+    let listener = |name: &str, protocol: &str, count: usize| {
+        let names: Vec<_> = (0..count).map(|number| json!({"name": format!("{name}-{number}")})).collect();
+        json!({"name": name, "port": 443, "protocol": protocol, "hostname": format!("{name}.example"),
+            "tls": {"certificateRefs": names}})
+    };
+    let set = json!({"kind": "ListenerSet", "metadata": {"name": "set"}, "spec": {"parentRef": {"name": "g"},
+        "listeners": [listener("b", "HTTPS", 300), listener("c", "HTTPS", 1), listener("d", "HTTP", 1)]}});
+    let mut gateway = gateway(&json!([listener("a", "HTTPS", 300)]));
+    gateway["spec"]["allowedListeners"] = json!({"namespaces": {"from": "Same"}});
+    let secrets = References::new(&observed([gateway.clone(), set.clone()])).secrets;
+    let of = |listener: &str| secrets.iter().filter(|secret| secret.name.starts_with(listener)).count();
+    assert_eq!(["a-", "b-", "c-", "d-"].map(of), [300, 212, 0, 0]);
+    let listeners = all(vec![gateway, set]).listener_sets.remove(0).status.unwrap().listeners;
+    let message = &listeners[1].conditions[2].message;
+    assert!(message.starts_with("Secret ns/c-0 is not read, because the listeners before"), "{message}");
 }
 
 #[test]

@@ -7,7 +7,10 @@ use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
 };
-use longboat_api::foreign::{gateway::Gateway, gatewayclass::GatewayClass, inferencepool::InferencePool};
+use longboat_api::foreign::{
+    backendtlspolicy::BackendTLSPolicy, gateway::Gateway, gatewayclass::GatewayClass,
+    inferencepool::InferencePool,
+};
 use longboat_apiserver::{ApiServer, Options};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -18,8 +21,8 @@ use super::{
     traffic::{gateway, route},
 };
 use crate::{
-    CONTROLLER_NAME, PodTemplate, manage, ports::Ports, report::report, resolved::Resolved,
-    route::RouteParser,
+    CONTROLLER_NAME, PodTemplate, manage, ports::Ports, references::References, report::report,
+    resolved::Resolved, route::RouteParser,
 };
 
 const API: &str = "gateway.networking.k8s.io/v1";
@@ -172,6 +175,45 @@ fn a_policy_that_cannot_be_in_force_says_so_to_every_gateway_that_leads_to_its_s
     // Nobody could check a signature of this CA.
     let says = says("p", &json!({"backendRefs": [svc]}), include_str!("../../../tls/src/testdata/p521.pem"));
     assert_eq!(says, ["Accepted=False NoValidCACertificate", "ResolvedRefs=False InvalidCACertificateRef"]);
+}
+
+#[test]
+fn only_the_policies_of_back_ends_have_their_config_maps_read_and_not_too_many() {
+    let policy = |number: usize, count: usize| {
+        let name =
+            |map: usize| json!({"group": "", "kind": "ConfigMap", "name": format!("ca-{number}-{map}")});
+        json!({"kind": "BackendTLSPolicy", "metadata": {"name": format!("p{number}")}, "spec": {
+            "targetRefs": [{"group": "", "kind": "Service", "name": format!("s{number}")}],
+            "validation": {"hostname": "a.example", "caCertificateRefs": (0..count).map(name).collect::<Vec<_>>()},
+        }})
+    };
+    let led_to = |number: usize| json!({"name": format!("s{number}"), "port": 80});
+    let mut foreign = route("foreign", &json!({"backendRefs": [led_to(4)]}));
+    foreign["spec"]["parentRefs"][0]["name"] = "elsewhere".into();
+    let routes = [route("r", &json!({"backendRefs": [led_to(1), led_to(2), led_to(3)]})), foreign];
+    let gateway = gateway(&json!([{"name": "http", "port": 80, "protocol": "HTTP"}]));
+    let policies = [(0, 8), (1, 100), (2, 100), (3, 28), (4, 8)].map(|(number, count)| policy(number, count));
+    let observed = observed([gateway].into_iter().chain(routes).chain(policies));
+    let names = References::new(&observed).config_maps;
+    let of =
+        |number: usize| names.iter().filter(|map| map.name.starts_with(&format!("ca-{number}-"))).count();
+    assert_eq!([0, 1, 2, 3, 4].map(of), [0, 100, 0, 28, 0]);
+    let ports = Ports::only([127, 0, 0, 1].into(), 80, &observed.gateways);
+    let policies = statuses(&observed, &ports).policies;
+    let says = |policy: &BackendTLSPolicy| {
+        policy
+            .status
+            .clone()
+            .unwrap()
+            .ancestors
+            .iter()
+            .map(|one| summary(&one.conditions).join(", "))
+            .collect()
+    };
+    let said: Vec<Vec<String>> = policies.iter().map(says).collect();
+    let missing = "Accepted=False NoValidCACertificate, ResolvedRefs=False InvalidCACertificateRef";
+    let too_many = "Accepted=False Invalid, ResolvedRefs=True ResolvedRefs";
+    assert_eq!(said, [[missing], [too_many], [missing]]);
 }
 
 #[test]
