@@ -33,7 +33,7 @@ pub(crate) fn run(args: &CompletionArgs) {
 fn listed(command: Command) -> Command {
     let verbs: Vec<Command> = command.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned().collect();
     // A command keeps the verbs that it has, so this one has only the arguments of the other.
-    Command::new(command.get_name().to_owned()).args(command.get_arguments().cloned()).subcommands(verbs)
+    Command::new("longboat").args(command.get_arguments().cloned()).subcommands(verbs)
 }
 
 /// Whether kubectl has started this process to complete a line.
