@@ -1,9 +1,11 @@
 //! Decides which configuration the picker gets.
 
 use k8s_openapi::api::core::v1::Container;
-use longboat_api::picker_config::{FORMER_VERSION, VERSION};
-use longboat_api::picker_plugins::{LORA_SCORER, PREFIX_PRODUCER, PREFIX_SCORER};
-use longboat_api::v1alpha2::SchedulerSpec;
+use longboat_api::{
+    picker_config::{self, FORMER_VERSION, VERSION},
+    picker_plugins::{LORA_SCORER, PREFIX_PRODUCER, PREFIX_SCORER},
+    v1alpha2::SchedulerSpec,
+};
 use serde_json::{Value, json};
 
 use super::{config_text, plugin_list::plugins};
@@ -218,11 +220,12 @@ fn disaggregated() -> Parts {
 pub(super) fn lists(scheduler: &SchedulerSpec, plugin: &str) -> bool {
     let in_args = || {
         let args = main_args(scheduler.template.as_deref()?)?;
-        flags::config_text_position(args).map(|at| args[at].clone())
+        // The template is as the user wrote it: `attach` has not split `--config-text=…` yet.
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        picker_config::config_text(&args).map(ToOwned::to_owned)
     };
     let Some(text) = inline_text(scheduler).or_else(in_args) else { return false };
-    let config = config_text::parse(&text);
-    plugins(&config).iter().any(|found| found["type"] == plugin)
+    plugins(&config_text::parse(&text)).iter().any(|found| found["type"] == plugin)
 }
 
 /// The service's inline configuration as text for the picker: the text of a ConfigMap, or JSON.

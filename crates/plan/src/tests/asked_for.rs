@@ -8,6 +8,7 @@ use super::{
     cluster_model::ClusterModel,
     laws::{NAMESPACE, plain, presets_as_layers, with_prefill, world},
 };
+use crate::names;
 
 fn settled(services: &[Value]) -> ClusterModel {
     let mut world = world(&presets_as_layers(), false);
@@ -93,6 +94,18 @@ fn an_inline_configuration_takes_the_place_of_a_file_in_the_template() {
         let args = picker_args(&settled(&[with("/spec/router/scheduler", scheduler)]));
         assert_eq!(args[..2], ["--v=2", "--config-text"]);
         assert_eq!(args.len(), 3, "{args:?}");
+    }
+}
+
+#[test]
+fn a_plugin_of_the_template_gets_its_tokenizer_in_either_form_of_the_flag() {
+    let text = r#"{"kind": "EndpointPickerConfig", "plugins": [{"type": "precise-prefix-cache-scorer"}]}"#;
+    for flags in [json!(["--config-text", text]), json!([format!("--config-text={text}")])] {
+        let template = json!({"containers": [{"name": "main", "args": flags}]});
+        let world = settled(&[with("/spec/router/scheduler", json!({"template": template}))]);
+        let tokenizer = names::tokenizer(Name("llm"));
+        assert!(world.snapshot.deployments.get(Namespace(NAMESPACE), Name(&tokenizer)).is_some(), "{flags}");
+        assert!(picker_args(&world)[1].contains(&tokenizer), "{flags}");
     }
 }
 
