@@ -14,10 +14,19 @@ impl Compare for RoleBinding {
     fn content_differs(&self, live: &Self) -> bool {
         fields_differ("rbac.v1.RoleBinding", &["subjects", "roleRef"], self, live)
     }
+
+    /// An API server refuses to change the role of a binding.
+    fn is_fixed(&self, live: &Self) -> bool {
+        self.role_ref != live.role_ref
+    }
 }
 
 impl Compare for ClusterRoleBinding {
     fn content_differs(&self, live: &Self) -> bool {
         fields_differ("rbac.v1.ClusterRoleBinding", &["subjects", "roleRef"], self, live)
+    }
+
+    fn is_fixed(&self, live: &Self) -> bool {
+        self.role_ref != live.role_ref
     }
 }

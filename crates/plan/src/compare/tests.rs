@@ -1,6 +1,10 @@
 //! When a live child is written, and which live values a write keeps.
 
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::Service,
+    rbac::v1::{ClusterRoleBinding, RoleBinding},
+};
 use longboat_api::foreign::{
     httproute::HTTPRoute, leaderworkerset::LeaderWorkerSet, scaledobject::ScaledObject,
 };
@@ -155,6 +159,26 @@ fn a_write_keeps_what_others_decide() {
     let with = |affinity: &str| service(json!({"ports": [{"port": 80}], "sessionAffinity": affinity}));
     let desired = service(json!({"ports": [{"port": 80}]}));
     assert!(!desired.differs(&with("None")) && desired.differs(&with("ClientIP")));
+}
+
+#[test]
+fn a_binding_of_another_role_is_created_again_and_other_subjects_are_an_update() {
+    let binding = |role: &str, account: &str| -> RoleBinding {
+        serde_json::from_value(json!({
+            "metadata": {"name": "b", "namespace": "ns"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": "ns"}],
+        }))
+        .unwrap()
+    };
+    let desired = binding("r", "a");
+    assert!(desired.differs(&binding("r", "b")) && !desired.is_fixed(&binding("r", "b")));
+    assert!(desired.differs(&binding("other", "a")) && desired.is_fixed(&binding("other", "a")));
+    let of_cluster = |role: &str| ClusterRoleBinding {
+        role_ref: binding(role, "a").role_ref,
+        ..ClusterRoleBinding::default()
+    };
+    assert!(of_cluster("r").is_fixed(&of_cluster("other")) && !of_cluster("r").is_fixed(&of_cluster("r")));
 }
 
 #[test]
