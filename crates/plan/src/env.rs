@@ -22,11 +22,32 @@ pub(crate) fn add(container: &mut Container, variable: EnvVar) {
     }
 }
 
-/// Adds a variable. If the container has one with this name, replaces only its literal value.
+/// Adds a variable, or replaces a literal value. If the user takes the variable from an object, that stays.
 pub(crate) fn set(container: &mut Container, variable: EnvVar) {
     let env = container.env.get_or_insert_default();
     match env.iter_mut().find(|present| present.name == variable.name) {
-        Some(present) => present.value = variable.value,
+        // An API server refuses a variable with both a value and a source.
+        Some(present) if present.value_from.is_some() => {}
+        Some(present) => *present = variable,
         None => env.push(variable),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{add, field, literal, set};
+    use k8s_openapi::api::core::v1::Container;
+
+    #[test]
+    fn a_literal_is_replaced_as_a_whole_and_a_source_of_the_user_stays() {
+        let mut container = Container::default();
+        add(&mut container, literal("TOKEN", "old"));
+        set(&mut container, field("TOKEN", "metadata.name"));
+        assert_eq!(container.env.as_deref(), Some(&[field("TOKEN", "metadata.name")][..]));
+        set(&mut container, literal("TOKEN", "new"));
+        assert_eq!(container.env.as_deref(), Some(&[field("TOKEN", "metadata.name")][..]));
+        set(&mut container, literal("OTHER", "1"));
+        set(&mut container, literal("OTHER", "2"));
+        assert_eq!(container.env.unwrap()[1], literal("OTHER", "2"));
     }
 }
