@@ -16,24 +16,20 @@ use crate::context::Context;
 
 /// The Gateways that routes attach to, by namespace and name. Missing ones are left out.
 pub(crate) fn of_routes<'a>(context: &Context<'a>, routes: &[&HTTPRoute]) -> BTreeMap<Key, &'a Gateway> {
-    let parents =
-        routes.iter().flat_map(|route| route.spec.parent_refs.iter().map(move |parent| (route, parent)));
-    parents
-        .filter_map(|(route, parent)| {
-            let namespace = namespace_of(parent, route, context.namespace);
-            let gateway = context.snapshot.gateways.get(namespace, Name(&parent.name))?;
-            Some((Key::new(namespace, Name(&parent.name)), gateway))
-        })
-        .collect()
+    let parents = routes.iter().flat_map(|route| &route.spec.parent_refs);
+    let found = parents.filter_map(|parent| {
+        let (namespace, name) = of_parent(context, parent);
+        Some((Key::new(namespace, name), context.snapshot.gateways.get(namespace, name)?))
+    });
+    found.collect()
 }
 
-/// The namespace of a route's parent. The default is the namespace of the route.
-pub(super) fn namespace_of<'a>(
+/// The namespace and the name of a route's parent. The default is the namespace of the route, in which all routes of a service are.
+pub(crate) fn of_parent<'a>(
+    context: &Context<'a>,
     parent: &'a ParentReference,
-    route: &'a HTTPRoute,
-    default: Namespace<&'a str>,
-) -> Namespace<&'a str> {
-    parent.namespace.as_deref().or(route.metadata.namespace.as_deref()).map_or(default, Namespace)
+) -> (Namespace<&'a str>, Name<&'a str>) {
+    (parent.namespace.as_deref().map_or(context.namespace, Namespace), Name(&parent.name))
 }
 
 /// The namespace and the name of a Gateway that the service names. The default is the namespace of the service.
@@ -75,14 +71,7 @@ pub(super) fn listeners<'a>(
     section: Option<&str>,
     preferred_scheme: &str,
 ) -> Result<Vec<(&'a Listener, &'static str)>, String> {
-    let name = || {
-        let metadata = &gateway.metadata;
-        format!(
-            "{}/{}",
-            metadata.namespace.as_deref().unwrap_or_default(),
-            metadata.name.as_deref().unwrap_or_default()
-        )
-    };
+    let name = || Key::of_metadata(&gateway.metadata);
     let all = &gateway.spec.listeners;
     if let Some(section) = section {
         return match all.iter().find(|listener| listener.name == section) {

@@ -5,7 +5,7 @@ use longboat_api::{
     foreign::{httproute::HTTPRoute, reference::ParentReference},
     reasons::condition::REFS_INVALID,
 };
-use longboat_key::{Name, Namespace};
+use longboat_key::{Key, Name, Namespace};
 
 use super::{gateway, route};
 use crate::{context::Context, key::Kind, problem::Problem};
@@ -30,22 +30,19 @@ pub(crate) fn check(context: &Context) -> Result<(), Problem> {
         ));
     }
 
-    let missing: Vec<String> = gateway_refs
-        .iter()
-        .map(|reference| gateway::of_reference(context, reference))
-        .filter(|(namespace, name)| context.snapshot.gateways.get(*namespace, *name).is_none())
-        .map(|(namespace, name)| format!("Gateway {namespace}/{name} does not exist"))
-        .collect();
+    let named = gateway_refs.iter().map(|reference| gateway::of_reference(context, reference));
+    let missing: Vec<String> =
+        missing(context, named).map(|gateway| format!("Gateway {gateway} does not exist")).collect();
     refuse(GATEWAYS_READY, "", &missing)?;
 
     let namespace = context.namespace;
     let observed = &context.snapshot.http_routes;
-    let missing: Vec<String> = route_refs
+    let absent: Vec<String> = route_refs
         .iter()
         .filter(|route| observed.get(namespace, Name(&route.name)).is_none())
         .map(|route| format!("HTTPRoute {namespace}/{} does not exist", route.name))
         .collect();
-    refuse(HTTP_ROUTES_READY, "", &missing)?;
+    refuse(HTTP_ROUTES_READY, "", &absent)?;
 
     if let Some(spec) = managed {
         let missing: Vec<String> = missing_gateways(context, &spec.parent_refs)
@@ -60,8 +57,7 @@ pub(crate) fn check(context: &Context) -> Result<(), Problem> {
 }
 
 fn objections(context: &Context, route: &HTTPRoute) -> Vec<String> {
-    let name =
-        format!("HTTPRoute {}/{}", context.namespace, route.metadata.name.as_deref().unwrap_or_default());
+    let name = format!("HTTPRoute {}", Key::of_metadata(&route.metadata));
     if route.spec.parent_refs.is_empty() {
         return vec![format!("{name} has no parent gateway references")];
     }
@@ -74,11 +70,15 @@ fn missing_gateways<'a>(
     context: &'a Context,
     parents: &'a [ParentReference],
 ) -> impl Iterator<Item = String> + 'a {
-    parents
-        .iter()
-        .map(|parent| {
-            (parent.namespace.as_deref().map_or(context.namespace, Namespace), Name(parent.name.as_str()))
-        })
+    missing(context, parents.iter().map(|parent| gateway::of_parent(context, parent)))
+}
+
+/// Returns those of these Gateways that do not exist.
+fn missing<'a>(
+    context: &'a Context,
+    gateways: impl Iterator<Item = (Namespace<&'a str>, Name<&'a str>)> + 'a,
+) -> impl Iterator<Item = String> + 'a {
+    gateways
         .filter(|(namespace, name)| context.snapshot.gateways.get(*namespace, *name).is_none())
         .map(|(namespace, name)| format!("{namespace}/{name}"))
 }

@@ -32,12 +32,7 @@ pub(crate) fn discover(context: &Context, routes: &[&HTTPRoute]) -> Result<Vec<G
     let mut found = Vec::new();
     for route in routes {
         of_route(context, route, &mut found).map_err(|error| {
-            let metadata = &route.metadata;
-            let namespace = metadata.namespace.as_deref().map_or(context.namespace, Namespace);
-            format!(
-                "failed to discover URL for route {namespace}/{}: {error}",
-                metadata.name.as_deref().unwrap_or_default()
-            )
+            format!("failed to discover URL for route {}: {error}", Key::of_metadata(&route.metadata))
         })?;
     }
     found.sort_by(|a, b| a.url.cmp(&b.url));
@@ -48,15 +43,12 @@ fn of_route(context: &Context, route: &HTTPRoute, found: &mut Vec<GatewayUrl>) -
     let ingress = &context.snapshot.platform.ingress;
     let paths = paths(route, &ingress.model_header);
     for parent in &route.spec.parent_refs {
-        let namespace = gateway::namespace_of(parent, route, context.namespace);
-        let gateway =
-            context.snapshot.gateways.get(namespace, Name(&parent.name)).ok_or_else(|| {
-                format!("failed to get Gateway {namespace}/{}: it does not exist", parent.name)
-            })?;
+        let (namespace, name) = gateway::of_parent(context, parent);
+        let found_gateway = context.snapshot.gateways.get(namespace, name);
+        let gateway = found_gateway
+            .ok_or_else(|| format!("failed to get Gateway {namespace}/{name}: it does not exist"))?;
         let listeners = gateway::listeners(gateway, parent.section_name.as_deref(), &ingress.url_scheme)
-            .map_err(|error| {
-                format!("failed to select listeners for gateway {namespace}/{}: {error}", parent.name)
-            })?;
+            .map_err(|error| format!("failed to select listeners for gateway {namespace}/{name}: {error}"))?;
 
         let mut places: Vec<(&'static str, String, i32)> = Vec::new();
         for (listener, scheme) in &listeners {
@@ -64,7 +56,7 @@ fn of_route(context: &Context, route: &HTTPRoute, found: &mut Vec<GatewayUrl>) -
                 places.push((*scheme, host, listener.port));
             }
         }
-        if let Some((service, ports)) = backing_service(context, namespace, Name(&parent.name)) {
+        if let Some((service, ports)) = backing_service(context, namespace, name) {
             let host = format!("{service}.{namespace}.svc.{}", context.snapshot.cluster_domain);
             let declared =
                 listeners.iter().filter(|(listener, _)| ports.is_empty() || ports.contains(&listener.port));
@@ -81,7 +73,7 @@ fn of_route(context: &Context, route: &HTTPRoute, found: &mut Vec<GatewayUrl>) -
                         host: host.clone(),
                         path: path.clone(),
                         url,
-                        gateway: Key::new(namespace, Name(&parent.name)),
+                        gateway: Key::new(namespace, name),
                     });
                 }
             }

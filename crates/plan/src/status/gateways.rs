@@ -25,13 +25,8 @@ pub(super) fn report(
     let waiting: Vec<String> = gateways
         .iter()
         .filter(|(_, gateway)| !is_programmed(gateway))
-        .map(|(Key { namespace, name }, _)| format!("{namespace}/{name}"))
+        .map(|(key, _)| key.to_string())
         .collect();
     let message = format!("The following Gateways are not ready: [{}]", waiting.join(" "));
     conditions.mark(types::GATEWAYS_READY, (!waiting.is_empty()).then_some((GATEWAYS_NOT_READY, message)));
-}
-
-/// Clears the condition, because this reconcile knows nothing about the Gateways.
-pub(super) fn forget(conditions: &mut Conditions) {
-    conditions.clear(types::GATEWAYS_READY);
 }

@@ -164,7 +164,8 @@ fn report(
     let complete = match problem.or(dangling.as_ref()) {
         None => router(reconciled, status, conditions),
         Some(problem) => {
-            gateways::forget(conditions);
+            // This reconcile knows nothing about the Gateways.
+            conditions.clear(types::GATEWAYS_READY);
             routes::forget(reconciled, conditions);
             scheduler::keep_condition(reconciled, conditions);
             pool::keep_condition(reconciled, conditions);
@@ -188,7 +189,7 @@ fn router(
     let routes = router::route::in_play(&reconciled.context, reconciled.applied);
     if let Err(error) = addresses::report(reconciled, &routes, status) {
         let problem = Problem::route(error);
-        gateways::forget(conditions);
+        conditions.clear(types::GATEWAYS_READY);
         conditions.mark_false(problem.condition, problem.reason, &problem.message);
         return false;
     }

@@ -136,7 +136,7 @@ impl<'a> Pool<'a> {
     /// Gateway asks the picker.
     fn objection(&self, gateways: &Gateways) -> Option<(&'static str, String)> {
         let own_namespace = Namespace::of(self.metadata);
-        let pool = format!("{own_namespace}/{}", self.metadata.name.as_deref().unwrap_or_default());
+        let pool = Key::of_metadata(self.metadata);
         let key = |namespace: Namespace<&str>, name| {
             Key::new(if namespace.is_empty() { own_namespace } else { namespace }, name)
         };
@@ -153,8 +153,7 @@ impl<'a> Pool<'a> {
         let accepts =
             |gateway: &Key| relevant.iter().any(|(parent, name, _)| key(*parent, *name) == *gateway);
         if let Some(silent) = gateways.keys().find(|gateway| !accepts(gateway)) {
-            let (within, gateway) = (&silent.namespace, &silent.name);
-            let message = format!("Inference Pool {pool} is not yet accepted by gateway {within}/{gateway}");
+            let message = format!("Inference Pool {pool} is not yet accepted by gateway {silent}");
             return Some((WAITING_FOR_GATEWAY, message));
         }
         let generation = self.metadata.generation.unwrap_or_default();

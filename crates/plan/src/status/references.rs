@@ -10,10 +10,14 @@ use longboat_api::{
         TypedReference, WorkloadsStatus,
     },
 };
-use longboat_key::{Key, Name, Namespace};
+use longboat_key::Key;
 
 use super::context::StatusContext;
-use crate::{names, router::gateway::scheme, workload::Half};
+use crate::{
+    names,
+    router::gateway::{of_parent, scheme},
+    workload::Half,
+};
 
 /// What is attached to one Gateway.
 #[derive(Default)]
@@ -35,20 +39,18 @@ pub(super) fn router(
     }
     let mut gateways: BTreeMap<Key, GatewayAttachments> = BTreeMap::new();
     for route in routes {
-        let namespace = route.metadata.namespace.as_deref().map_or(context.namespace, Namespace);
         let name = route.metadata.name.clone().unwrap_or_default();
         for parent in &route.spec.parent_refs {
-            let (within, gateway) =
-                (parent.namespace.as_deref().map_or(namespace, Namespace), Name(parent.name.as_str()));
-            let of_gateway = || listeners(context.snapshot.gateways.get(within, gateway));
+            let (namespace, gateway) = of_parent(context, parent);
+            let of_gateway = || listeners(context.snapshot.gateways.get(namespace, gateway));
             let names = parent.section_name.clone().map_or_else(of_gateway, |name| vec![name]);
-            let attached = gateways.entry(Key::new(within, gateway)).or_default();
+            let attached = gateways.entry(Key::new(namespace, gateway)).or_default();
             attached.listeners.extend(names);
             let reference = ObjectReference {
                 group: groups::GATEWAY.into(),
                 kind: "HTTPRoute".into(),
                 name: name.clone(),
-                namespace: Some(namespace.into()),
+                namespace: Some(context.namespace.into()),
             };
             attached.routes.insert(name.clone(), reference);
         }

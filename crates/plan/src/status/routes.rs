@@ -5,7 +5,7 @@ use longboat_api::{
     foreign::httproute::HTTPRoute,
     reasons::condition::{HTTP_ROUTES_NOT_READY, REFS_INVALID},
 };
-use longboat_key::Namespace;
+use longboat_key::Key;
 
 use super::context::StatusContext;
 use crate::router::acceptance;
@@ -19,10 +19,7 @@ pub(super) fn report(reconciled: &StatusContext, routes: &[&HTTPRoute], conditio
     let objections: Vec<String> = routes
         .iter()
         .filter_map(|route| {
-            let objection = acceptance::objection(route)?;
-            let namespace =
-                route.metadata.namespace.as_deref().map_or(reconciled.context.namespace, Namespace);
-            Some(format!("{namespace}/{}: {objection}", route.metadata.name.as_deref().unwrap_or_default()))
+            Some(format!("{}: {}", Key::of_metadata(&route.metadata), acceptance::objection(route)?))
         })
         .collect();
     let message = format!("The following HTTPRoutes are not ready: [{}]", objections.join(" "));
