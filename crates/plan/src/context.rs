@@ -1,9 +1,6 @@
 //! The input of planning one service.
 
-use k8s_openapi::{
-    Metadata,
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use longboat_api::{
     annotations,
     engine::Engine,
@@ -11,7 +8,7 @@ use longboat_api::{
 };
 use longboat_key::{Name, Namespace, Uid};
 
-use crate::{child::Child, children::ObjectRef, labels::Map, owner, problem::PlanError, snapshot::Snapshot};
+use crate::{child::Child, labels::Map, owner, problem::PlanError, snapshot::Snapshot};
 
 /// The service, its composed spec and the snapshot. Every module below gets this.
 #[derive(Clone, Copy)]
@@ -46,21 +43,6 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Fails if the live object exists and this service is not its controller.
-    pub(crate) fn check_owner<K: Metadata<Ty = ObjectMeta>>(
-        &self,
-        object: &ObjectRef,
-        live: Option<&K>,
-    ) -> Result<(), String> {
-        match live {
-            Some(live) if !owner::controls(self.uid, live.metadata()) => Err(format!(
-                "failed to update {object}: it is not controlled by v1alpha2.LLMInferenceService {}/{}",
-                self.namespace, self.name
-            )),
-            _ => Ok(()),
-        }
-    }
-
     /// An annotation of the service.
     pub(crate) fn annotation(&self, key: &str) -> Option<&'a str> {
         self.service.metadata.annotations.as_ref()?.get(key).map(String::as_str)
@@ -78,16 +60,12 @@ impl<'a> Context<'a> {
         spec: &'a LLMInferenceServiceSpec,
         snapshot: &'a Snapshot,
     ) -> Result<Self, PlanError> {
-        let metadata = &service.metadata;
+        let ObjectMeta { name, namespace, uid, .. } = &service.metadata;
         Ok(Self {
             service,
-            name: metadata.name.as_deref().map(Name).ok_or(PlanError::NotStored("name"))?,
-            namespace: metadata
-                .namespace
-                .as_deref()
-                .map(Namespace)
-                .ok_or(PlanError::NotStored("namespace"))?,
-            uid: metadata.uid.as_deref().map(Uid).ok_or(PlanError::NotStored("uid"))?,
+            name: Name(name.as_deref().ok_or(PlanError::NotStored("name"))?),
+            namespace: Namespace(namespace.as_deref().ok_or(PlanError::NotStored("namespace"))?),
+            uid: Uid(uid.as_deref().ok_or(PlanError::NotStored("uid"))?),
             spec,
             snapshot,
         })

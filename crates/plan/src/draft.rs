@@ -7,6 +7,7 @@ use crate::{
     child::Child,
     children::{Children, Planned},
     context::Context,
+    owner,
 };
 
 /// What was planned so far. It stays planned if a problem occurs later.
@@ -25,7 +26,12 @@ impl Draft {
         if !reference.key.namespace.is_empty() {
             let live = K::observed(context.snapshot)
                 .get(reference.key.namespace.as_deref(), reference.key.name.as_deref());
-            context.check_owner(&reference, live)?;
+            if live.is_some_and(|live| !owner::controls(context.uid, live.metadata())) {
+                return Err(format!(
+                    "failed to update {reference}: it is not controlled by v1alpha2.LLMInferenceService {}/{}",
+                    context.namespace, context.name
+                ));
+            }
         }
         K::of_mut(&mut self.children).push(child);
         Ok(())

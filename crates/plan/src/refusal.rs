@@ -98,15 +98,9 @@ fn refusal<K: Child + Serialize>(child: &K, plan: &Plan, snapshot: &Snapshot) ->
 /// unknown kind.
 fn judge(kind: ChildKind, mut object: Value) -> Option<(Vec<Cause>, bool)> {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
-    let registry = match kind {
-        ChildKind::HTTPRoute
-        | ChildKind::InferencePool
-        | ChildKind::InferencePoolX
-        | ChildKind::LeaderWorkerSet
-        | ChildKind::ScaledObject => &CUSTOM,
-        _ => &BUILT_IN,
-    };
-    let resource = registry.find_kind(text("apiVersion"), text("kind"))?;
+    let (version, kind_name) = (text("apiVersion"), text("kind"));
+    // Lazily: a service without a router then compiles no schema of a custom kind.
+    let resource = BUILT_IN.find_kind(version, kind_name).or_else(|| CUSTOM.find_kind(version, kind_name))?;
     let decoded = examine::decode(&resource, &mut object);
     let mut pods = Vec::new();
     let mut causes: Vec<Cause> = if let Some(message) = decoded.mistyped {

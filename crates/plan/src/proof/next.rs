@@ -8,7 +8,7 @@ use longboat_api::{
 };
 
 use super::{
-    ATTEMPTS, mode,
+    ATTEMPTS,
     probe::{Id, Probe, make},
     record::Record,
     report,
@@ -39,11 +39,8 @@ pub fn next(
     snapshot: &Snapshot,
     status: &LLMInferenceServiceStatus,
 ) -> Result<Option<Probe>, PlanError> {
-    if mode(service, &snapshot.platform).unwrap_or_default() == ProofMode::Off {
-        return Ok(None);
-    }
     let context = Context::new(service, spec, snapshot)?;
-    if context.stopped() {
+    if report::mode_of(&context) == ProofMode::Off {
         return Ok(None);
     }
     let holds = |type_: &str| {

@@ -37,7 +37,7 @@ pub struct Outcome {
 const CONDITIONS: [&str; 2] = [SERVING_PROVEN, KV_TRANSFER_OBSERVED];
 
 /// The mode of a running service. An unknown word counts as unset, because admission refuses it.
-fn mode_of(context: &Context) -> ProofMode {
+pub(super) fn mode_of(context: &Context) -> ProofMode {
     if context.stopped() {
         return ProofMode::Off;
     }

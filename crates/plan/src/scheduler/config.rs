@@ -165,14 +165,6 @@ fn single_profile(spread: Spread) -> Parts {
         Spread::AsReference | Spread::SharedPrefixes => "no-hit-lru-scorer",
         Spread::FewestRequests => "no-hit-least-requests-scorer",
     };
-    let plugins = [
-        "single-profile-handler",
-        "queue-scorer",
-        "kv-cache-utilization-scorer",
-        PREFIX_SCORER,
-        no_hit,
-        "max-score-picker",
-    ];
     let references = vec![
         ("queue-scorer", Some(2)),
         ("kv-cache-utilization-scorer", Some(2)),
@@ -180,7 +172,9 @@ fn single_profile(spread: Spread) -> Parts {
         (no_hit, Some(2)),
         ("max-score-picker", None),
     ];
-    (plugins.map(|plugin| json!({"type": plugin})).to_vec(), vec![("default", references)])
+    let used = references.iter().map(|(plugin, _)| *plugin);
+    let plugins = std::iter::once("single-profile-handler").chain(used);
+    (plugins.map(|plugin| json!({"type": plugin})).collect(), vec![("default", references)])
 }
 
 fn disaggregated() -> Parts {

@@ -80,7 +80,7 @@ pub(super) fn apply(pod: &mut PodSpec, version: &str, tokenizer: Option<&str>) -
     if version < Version::new(0, 7, 0) {
         return Ok(());
     }
-    let Some((container, arg, mut config)) = find_config(pod) else {
+    let Some((container, mut config)) = find_config(pod) else {
         if version >= Version::new(0, 10, 0) {
             take(pod, PORT);
         }
@@ -115,38 +115,37 @@ pub(super) fn apply(pod: &mut PodSpec, version: &str, tokenizer: Option<&str>) -
         move_scrape_flags(pod, &mut config)?;
     }
 
-    put_config(pod, &container, arg, config);
+    put_config(pod, &container, config);
     Ok(())
 }
 
 /// If the picker's own pod has a tokenizer, configures the picker to use it.
 pub(super) fn use_sidecar(pod: &mut PodSpec) {
-    let Some((container, arg, mut config)) = find_config(pod) else { return };
+    let Some((container, mut config)) = find_config(pod) else { return };
     if !plugins_mut(&mut config).any(|plugin| is_type(plugin, PRECISE_SCORER)) {
         return;
     }
     precise_prefix::use_socket(&mut config);
-    put_config(pod, &container, arg, config);
+    put_config(pod, &container, config);
 }
 
-/// Returns the container with the configuration text, the position of the text in its arguments, and the parsed text.
-fn find_config(pod: &PodSpec) -> Option<(String, usize, Map<String, Value>)> {
+/// Returns the container with the configuration text, and the parsed text.
+fn find_config(pod: &PodSpec) -> Option<(String, Map<String, Value>)> {
     pod.containers.iter().find_map(|container| {
         let args = container.args.as_deref()?;
-        let at = flags::config_text_position(args)?;
-        Some((container.name.clone(), at, Map::clone(&config_text::parse(&args[at]))))
+        let text = &args[flags::config_text_position(args)?];
+        Some((container.name.clone(), Map::clone(&config_text::parse(text))))
     })
 }
 
 /// Writes the configuration back to where [`find_config`] found it. Flags before the text may have been removed, and the tokenizer
 /// container too, so the text may be at another position.
-fn put_config(pod: &mut PodSpec, container: &str, arg: usize, config: Map<String, Value>) {
+fn put_config(pod: &mut PodSpec, container: &str, config: Map<String, Value>) {
     let container = pod.containers.iter_mut().find(|candidate| candidate.name == container);
     if let Some(args) = container.and_then(|container| container.args.as_mut())
-        && let at = flags::config_text_position(args).unwrap_or(arg)
-        && let Some(place) = args.get_mut(at)
+        && let Some(at) = flags::config_text_position(args)
     {
-        *place = yaml::to_yaml(&Value::Object(config));
+        args[at] = yaml::to_yaml(&Value::Object(config));
     }
 }
 
@@ -189,8 +188,7 @@ fn restructure_disagg_handlers(config: &mut Map<String, Value>) {
                     }
                     Some(threshold) => {
                         // The threshold was in characters, and four characters are about one token.
-                        let tokens =
-                            json!((threshold / 4.0).ceil().max(1.0)).as_f64().map_or(json!(1), whole_number);
+                        let tokens = whole_number((threshold / 4.0).ceil().max(1.0));
                         missing.push(json!({"type": "prefix-based-pd-decider", "parameters": {"nonCachedTokens": tokens}}));
                         "prefix-based-pd-decider".to_owned()
                     }

@@ -1,7 +1,5 @@
 //! What is missing until all pods have the newest revision and serve.
 
-use std::fmt::Write;
-
 use k8s_openapi::api::apps::v1::Deployment;
 use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
 
@@ -44,13 +42,12 @@ pub(crate) fn of_deployment(deployment: &Deployment) -> Option<String> {
     if updated >= replicas && available >= replicas && old == 0 {
         return None;
     }
-    let updated = updated.min(replicas);
-    let mut progress = format!("Deployment {name} has {updated} of {replicas} pods of the newest revision");
-    let _ = write!(progress, ", {} of {replicas} available", available.min(replicas));
-    if old > 0 {
-        let _ = write!(progress, ", and {old} of an older one");
-    }
-    Some(progress)
+    let older = if old > 0 { format!(", and {old} of an older one") } else { String::new() };
+    Some(format!(
+        "Deployment {name} has {} of {replicas} pods of the newest revision, {} of {replicas} available{older}",
+        updated.min(replicas),
+        available.min(replicas)
+    ))
 }
 
 /// Like [`of_deployment`], for a LeaderWorkerSet, whose status does not say which generation it describes.

@@ -88,25 +88,23 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
         }
         return Ok(());
     }
-    match (&scaling.wva, &scaling.keda) {
-        (Some(wva), _) if wva.hpa.is_some() => draft.add(context, autoscaler(context, half, scaling, wva)),
-        (Some(wva), _) => match &wva.keda {
-            Some(settings) => {
-                let name = names::scaled_object(context.name, half.prefill);
-                let triggers = vec![desired_replicas(context, &name)];
-                let metadata = variant(context, half, wva, name);
-                draft.add(context, scaled_object(context, half, scaling, settings, metadata, triggers))
-            }
-            None => Ok(()),
-        },
-        (None, Some(direct)) => {
-            let name = names::scaled_object(context.name, half.prefill);
-            let metadata = context.child_metadata(name, labels::of(component::WORKLOAD, context.name));
-            let triggers = direct.triggers.clone().unwrap_or_default();
-            draft.add(context, scaled_object(context, half, scaling, &direct.settings, metadata, triggers))
+    let name = names::scaled_object(context.name, half.prefill);
+    let (settings, metadata, triggers) = match (&scaling.wva, &scaling.keda) {
+        (Some(wva), _) if wva.hpa.is_some() => {
+            return draft.add(context, autoscaler(context, half, scaling, wva));
         }
-        (None, None) => Ok(()),
-    }
+        (Some(wva), _) => {
+            let Some(settings) = &wva.keda else { return Ok(()) };
+            let triggers = vec![desired_replicas(context, &name)];
+            (settings, variant(context, half, wva, name), triggers)
+        }
+        (None, Some(direct)) => {
+            let metadata = context.child_metadata(name, labels::of(component::WORKLOAD, context.name));
+            (&direct.settings, metadata, direct.triggers.clone().unwrap_or_default())
+        }
+        (None, None) => return Ok(()),
+    };
+    draft.add(context, scaled_object(context, half, scaling, settings, metadata, triggers))
 }
 
 /// The object to scale: API version, kind and name.
