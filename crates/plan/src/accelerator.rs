@@ -17,6 +17,7 @@ pub fn accelerator_type(spec: &LLMInferenceServiceSpec) -> &'static str {
         return "gpu";
     }
     let has_claims = pods.iter().any(|pod| pod.resource_claims.iter().flatten().next().is_some());
+    // Extended resources have a domain before a slash; `cpu`, `memory` and the others of Kubernetes have none.
     if has_claims || containers().flat_map(resources).any(|name| name.contains('/')) {
         "unknown"
     } else {

@@ -40,6 +40,7 @@ impl CertificateRequest {
 
     /// Adds the addresses of the service's own Services, which may have been created since it was planned.
     pub fn add_addresses(&mut self, services: &[Service]) {
+        // A headless Service has the address `None`, which does not parse.
         self.addresses.extend(cluster_ips(services).filter_map(|text| text.parse::<IpAddr>().ok()));
         self.addresses.sort_unstable();
         self.addresses.dedup();
@@ -48,6 +49,7 @@ impl CertificateRequest {
     /// Puts issued PEM texts into the planned secret.
     pub fn fill(&self, secret: &mut Secret, certificate_pem: &str, key_pem: &str) {
         let bytes = |text: &str| ByteString(text.as_bytes().to_vec());
+        // The certificate signs itself, so it is also the CA that clients verify it by.
         let data = [("tls.crt", certificate_pem), ("ca.crt", certificate_pem), (PRIVATE_KEY, key_pem)];
         secret.data = Some(data.into_iter().map(|(key, text)| (key.to_owned(), bytes(text))).collect());
     }

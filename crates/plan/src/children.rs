@@ -125,6 +125,7 @@ impl<S> Children<S> {
             return Some(&found.spec.as_ref()?.template);
         }
         let group = &self.leader_worker_set(group)?.spec.leader_worker_template;
+        // Without a leader template, LeaderWorkerSet makes the leaders, too, from the template of the workers.
         Some(group.leader_template.as_ref().unwrap_or(&group.worker_template))
     }
 }

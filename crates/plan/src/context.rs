@@ -37,6 +37,7 @@ impl<'a> Context<'a> {
                 name: self.name.into(),
                 uid: self.uid.into(),
                 controller: Some(true),
+                // With foreground deletion, the service stays until this child is gone.
                 block_owner_deletion: Some(true),
             }]),
             ..ObjectMeta::default()

@@ -39,6 +39,7 @@ pub(crate) fn value<'a>(words: &'a [&str], names: &[&str]) -> Option<&'a str> {
             last = match match_flag(word, name) {
                 FlagMatch::Other => last,
                 FlagMatch::With(value) => Some(value),
+                // As Go's flags do, whatever the next word begins with.
                 FlagMatch::Bare => words.get(at + 1).copied().or(last),
             };
         }
@@ -67,6 +68,7 @@ pub(crate) fn take(args: &mut Vec<String>, name: &str) -> Option<String> {
         match match_flag(&arg, name) {
             FlagMatch::Other => kept.push(arg),
             FlagMatch::With(inline) => value = Some(inline.to_owned()),
+            // Nobody says here whether the flag is boolean. A boolean one stands alone, so the next flag is not its value.
             FlagMatch::Bare => value = Some(rest.next_if(|next| !next.starts_with('-')).unwrap_or_default()),
         }
     }
@@ -82,6 +84,7 @@ enum FlagMatch<'a> {
 }
 
 fn match_flag<'a>(arg: &'a str, name: &str) -> FlagMatch<'a> {
+    // Go's flags take one dash or two.
     let flag = arg.strip_prefix("--").or_else(|| arg.strip_prefix('-'));
     match flag.and_then(|flag| flag.strip_prefix(name)) {
         Some("") => FlagMatch::Bare,

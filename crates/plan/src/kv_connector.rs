@@ -22,7 +22,9 @@ pub fn words(container: &Container) -> String {
 /// The connectors between pods that a container's arguments name.
 pub fn connectors(container: &Container) -> BTreeSet<String> {
     let words = words(container);
+    // `kv_connector_extra_config` and `kv_connector_module_path` name no connector.
     let named = words.split("kv_connector").skip(1).filter(|rest| !rest.starts_with('_')).map(|rest| {
+        // The name follows in JSON, which a shell may have quoted, or after `--kv-transfer-config.kv_connector=`.
         let rest = rest.trim_start_matches(['"', '\'', '\\', ':', '=', ' ']);
         rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>()
     });

@@ -43,6 +43,7 @@ impl<K> ObservedObjects<K> {
     /// The names that were looked up and not found.
     pub fn missed(&self) -> Vec<Key> {
         let asked = self.asked.lock();
+        // An object that is stored and cannot be decoded is not missing, so not `get`.
         let is_missing =
             |key: &&Key| self.objects.stored(key.namespace.as_deref(), key.name.as_deref()).is_none();
         asked.iter().filter(is_missing).cloned().collect()

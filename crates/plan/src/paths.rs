@@ -83,6 +83,7 @@ pub(crate) fn of_pointer(object: &Value, pointer: &str) -> String {
     let mut place = FieldPath::default();
     let mut found = Some(object);
     for token in pointer.split('/').skip(1) {
+        // In this order (RFC 6901, section 4): `~01` is the key `~1`.
         let key = token.replace("~1", "/").replace("~0", "~");
         match (found, key.parse::<usize>()) {
             (Some(Value::Array(items)), Ok(at)) => {

@@ -70,6 +70,7 @@ pub fn children(
     // A change of an object under one of these names reaches the service as a change of its own child.
     reads.retain(|object| !own.contains(object));
     let missed_secrets = snapshot.secrets.missed();
+    // At the end, when everything that this plan reads has been looked up.
     check_readable(snapshot)?;
     Ok(Plan { children, certificates, remove, events, reads, missed_secrets, problem })
 }

@@ -100,6 +100,7 @@ pub fn failure(pod: &Pod) -> Option<PodFailure> {
     if pod.metadata.deletion_timestamp.is_some() || is_ready(pod) {
         return None;
     }
+    // Without a node, the containers have no status.
     let unscheduled = conditions(pod).find(|found| is_unscheduled(found));
     if let Some(found) = unscheduled {
         let text = found.message.as_deref().unwrap_or("the scheduler has not chosen a node").to_owned();
@@ -107,6 +108,7 @@ pub fn failure(pod: &Pod) -> Option<PodFailure> {
     }
     let status = pod.status.as_ref()?;
     let initial = status.init_container_statuses.iter().flatten();
+    // Containers wait for the init containers, so a failure of one of these is the cause.
     initial.chain(status.container_statuses.iter().flatten()).find_map(of_container)
 }
 

@@ -301,6 +301,7 @@ impl Place {
             field = format!("{field}/{}", name.replace('~', "~0").replace('/', "~1"));
         }
         let mut known = field.clone();
+        // The empty pointer is the object itself, so there is always a parent.
         while object.pointer(&known).is_none() {
             known.truncate(known.rfind('/')?);
         }

@@ -57,6 +57,7 @@ fn add_env(context: &Context, tracing: &TracingSpec, container: &mut Container, 
         literal("OTEL_TRACES_SAMPLER_ARG", tracing.sampler_arg.clone()),
         env::field(NODE_NAME, "spec.nodeName"),
         env::field(POD_NAME, "metadata.name"),
+        // After the variables that its value names: the kubelet expands references to earlier ones only.
         literal("OTEL_RESOURCE_ATTRIBUTES", Some(attributes)),
     ];
     for variable in wanted {

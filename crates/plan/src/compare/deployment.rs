@@ -24,11 +24,13 @@ impl Compare for Deployment {
         if !rolls {
             desired.paused = desired.paused.or(present.paused);
         }
+        // The plan sets none of these, so they are what a user or the server has set.
         desired.min_ready_seconds = desired.min_ready_seconds.or(present.min_ready_seconds);
         desired.revision_history_limit = desired.revision_history_limit.or(present.revision_history_limit);
         desired.progress_deadline_seconds =
             desired.progress_deadline_seconds.or(present.progress_deadline_seconds);
         if !rolls {
+            // If the pods roll anyway, what `kubectl rollout restart` has added there has done its work.
             keep_pod_metadata(&mut desired.template, &present.template);
         }
     }

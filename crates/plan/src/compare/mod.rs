@@ -107,6 +107,7 @@ pub fn same_value(of: Option<&TypeDef>, pointer: &str, a: Option<&Value>, b: Opt
             amount(a).is_some_and(|amount_of_a| amount(b) == Some(amount_of_a))
         }
         (_, Some(value), None) | (_, None, Some(value)) => {
+            // Only the field itself may be left out for its zero value. An element of its list or map is there, or it is not.
             std::ptr::eq(shape, &raw const field.shape) && !field.pointer && is_zero(value)
         }
         _ => false,
@@ -160,6 +161,7 @@ fn keep(desired: &mut Option<Map>, live: Option<&Map>) {
 
 fn carry_over_metadata(desired: &mut ObjectMeta, live: &ObjectMeta) {
     desired.resource_version.clone_from(&live.resource_version);
+    // No child has finalizers of ours. A replace without those of others, such as KEDA's, would remove them.
     desired.finalizers.clone_from(&live.finalizers);
     keep(&mut desired.labels, live.labels.as_ref());
     keep(&mut desired.annotations, live.annotations.as_ref());

@@ -8,6 +8,7 @@ impl Compare for Service {
     const SPEC: &'static str = "core.v1.ServiceSpec";
 
     fn content_differs(&self, live: &Self) -> bool {
+        // The server allocates node ports where the type has them, and the plan names none.
         let mut present = live.spec.clone();
         for port in present.iter_mut().flat_map(|spec| spec.ports.iter_mut().flatten()) {
             port.node_port = None;

@@ -126,6 +126,7 @@ pub(super) fn target(context: &Context, status: &LLMInferenceServiceStatus) -> O
         let service =
             context.snapshot.services.get(context.namespace, Name(&names::workload_service(context.name)))?;
         let host =
+            // A headless Service has the address `None`.
             service.spec.as_ref()?.cluster_ip.as_deref().filter(|ip| !ip.is_empty() && *ip != "None")?;
         let scheme = context.scheme();
         let url = format!("{scheme}://{}/v1/completions", authority(scheme, host, workload::PORT));

@@ -56,6 +56,7 @@ pub(crate) fn objection(route: &HTTPRoute) -> Option<String> {
                 return Some(format!("{status:?} (reason {reason:?}, message {message:?})"));
             }
             let seen = condition.observed_generation.unwrap_or_default();
+            // Implementations that do not set the generation report 0, which says nothing.
             if seen != 0 && seen < generation {
                 return Some(format!(
                     "waiting for Gateway {gateway} to process generation {generation} (processed so far: \

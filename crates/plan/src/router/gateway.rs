@@ -86,6 +86,7 @@ pub(super) fn listeners<'a>(
     if found.iter().any(|(listener, _)| !is_unserved(gateway, listener)) {
         found.retain(|(listener, _)| !is_unserved(gateway, listener));
     }
+    // The sort is stable: listeners of one scheme keep the order of the Gateway.
     found.sort_by_key(|(_, scheme)| (*scheme != preferred_scheme, *scheme != "https"));
     Ok(found)
 }

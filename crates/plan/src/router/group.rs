@@ -36,6 +36,7 @@ pub(crate) fn split(context: &Context) -> Option<TrafficSplit> {
         name: context.name.into(),
         weight: weight(context.spec),
         stopped: false,
+        // By the spec: the own status may be from before the last change of it.
         backend_ref: Some(own_backend(context).reference()),
     }];
     let mut divergent = BTreeSet::new();
@@ -45,6 +46,7 @@ pub(crate) fn split(context: &Context) -> Option<TrafficSplit> {
             continue;
         }
         let mut models = peer.models.iter().map(AsRef::as_ref);
+        // The status of a stopped member lists no models, and its raw spec lacks those of its configs. So the lists cannot be equal.
         let same = if stopped {
             models.any(|model| model == context.model_name())
         } else {
@@ -134,6 +136,7 @@ pub(crate) fn senders(context: &Context) -> Vec<String> {
         .filter(|(_, peer)| !peer.is_leaving)
         .map(|(name, _)| name.to_string())
         .filter(|peer| {
+            // The stored route decides, not what the peer has planned: Gateways follow what is stored.
             let route = context.snapshot.http_routes.get(context.namespace, Name(&names::route(Name(peer))));
             let rules = route.into_iter().flat_map(|route| &route.spec.rules);
             rules.flat_map(|rule| &rule.backend_refs).any(|reference| own.contains(&reference.backend.name))

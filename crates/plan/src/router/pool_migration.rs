@@ -61,6 +61,7 @@ fn supports_backends(route: &HTTPRoute) -> Option<bool> {
     for resolved in
         ours.flat_map(|status| &status.conditions).filter(|condition| condition.type_ == "ResolvedRefs")
     {
+        // Any other verdict, `BackendNotFound` too, comes from a Gateway that knows the kind.
         if resolved.status == "False" && resolved.reason == "InvalidKind" {
             rejected = true;
         } else {

@@ -125,6 +125,7 @@ fn backing_service(
 
 /// The host and port in a URL. The default port of the scheme is left out.
 pub(crate) fn authority(scheme: &str, host: &str, port: i32) -> String {
+    // An IPv6 address is in brackets (RFC 3986, section 3.2.2).
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
     match (scheme, port) {
         ("http", 80) | ("https", 443) => host,
@@ -182,6 +183,7 @@ fn classify(found: &HTTPRouteMatch, header: &str) -> Option<Purpose> {
             Purpose::Path
         });
     }
+    // The names of header fields have no case (RFC 9110, section 5.1).
     let by_model = found.headers.iter().any(|candidate| candidate.name.eq_ignore_ascii_case(header));
     by_model.then_some(Purpose::ModelRouting)
 }
@@ -236,6 +238,7 @@ pub(crate) fn preferred<'a>(context: &Context, found: &'a [GatewayUrl]) -> Optio
         let external: Vec<_> = external.collect();
         return external.iter().find(|entry| entry.path.starts_with(&own_path)).or(external.first()).copied();
     }
+    // As in the reference, the preferred scheme decides between internal URLs only.
     let scheme = &context.snapshot.platform.ingress.url_scheme;
     let below_path = || found.iter().filter(|entry| entry.path.starts_with(&own_path));
     below_path().find(|entry| entry.scheme == scheme).or_else(|| below_path().next()).or(found.first())

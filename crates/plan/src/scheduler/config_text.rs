@@ -25,6 +25,7 @@ pub(super) fn parse(text: &str) -> Arc<Map<String, Value>> {
     if let Some(config) = CACHE.lock().get(text) {
         return config.clone();
     }
+    // Without the lock: two threads that parse one text at a time cost less than all that wait for it.
     let config = Arc::new(match serde_saphyr::from_str(text) {
         Ok(Value::Object(map)) => map,
         _ => Map::new(),

@@ -47,6 +47,7 @@ pub(super) fn plan(
     let mut origin = Origin::Default;
     let mut pod = scheduler.template.as_deref().cloned().unwrap_or_default();
     if let Some(main) = container_mut(&mut pod, MAIN) {
+        // Only the leader may answer: each of several pickers would see a part of the load.
         if scheduler.replicas.is_some_and(|replicas| replicas > 1) {
             let args = main.args.get_or_insert_default();
             if !flags::has(args, LEADER_ELECTION) {
@@ -107,6 +108,7 @@ pub(super) fn plan(
     let mut deployment = Deployment {
         metadata: context.child_metadata(name, pod_labels),
         spec: Some(DeploymentSpec {
+            // If replicas are unset, an autoscaler or a user sets them on the live object.
             replicas: scheduler.replicas.or_else(|| live?.replicas),
             selector,
             // Two pickers at once would each see only half of the load.

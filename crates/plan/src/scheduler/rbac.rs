@@ -98,6 +98,7 @@ pub(crate) fn role_ref(kind: &str, name: &str) -> RoleRef {
 
 pub(crate) fn subject(context: &Context, account: &str) -> Subject {
     Subject {
+        // Service accounts are of the core group, whose name is empty.
         api_group: None,
         kind: "ServiceAccount".into(),
         name: account.into(),

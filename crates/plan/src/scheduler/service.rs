@@ -17,6 +17,7 @@ const PORTS: [&str; 4] = [EXT_PROC_PORT, "grpc-health", "metrics", "zmq"];
 /// Publishes the named ports of the picker's containers, sorted by name.
 pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec) -> Service {
     let containers = scheduler.template.iter().flat_map(|pod| &pod.containers);
+    // Of several ports with one name, the last counts, as in the reference.
     let named: BTreeMap<&str, ServicePort> = containers
         .flat_map(|container| container.ports.iter().flatten())
         .filter_map(|port| {

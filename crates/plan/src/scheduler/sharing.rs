@@ -42,6 +42,7 @@ pub(super) fn apply(context: &Context, service: String, live: Option<&Deployment
     let value = if wants_to_share(context, spec.template.spec.as_ref()) {
         let slice = slice(context);
         let needs_pod = slice.is_some_and(|slice| annotation(slice, NEEDS_POD).is_some());
+        // Where nothing picks yet, nothing is interrupted, so a new picker starts without pods.
         let is_taken = live.is_none()
             || is_shared && live_replicas == Some(0)
             || is_shared && slice.is_some_and(is_ready);
@@ -49,6 +50,7 @@ pub(super) fn apply(context: &Context, service: String, live: Option<&Deployment
         SHARED
     } else if is_shared {
         spec.replicas = own.or(Some(1));
+        // The label keeps the shared picker until the pods pick.
         if live.is_some_and(has_own_pods) { OWN } else { SHARED }
     } else if mark.is_some() {
         OWN

@@ -218,6 +218,7 @@ fn whole_number(value: f64) -> Value {
 }
 
 fn move_metric_flags(pod: &mut PodSpec, config: &mut Map<String, Value>) {
+    // The flags go even if their values do not move: a picker does not start with a flag that it does not know.
     let mut engine = Map::new();
     for (flag, key) in METRIC_FLAGS {
         if let Some(value) = take(pod, flag) {
@@ -295,6 +296,7 @@ fn take(pod: &mut PodSpec, flag: &str) -> Option<String> {
 
 fn boolean(flag: &'static str, value: String) -> Result<bool, TransformError> {
     match value.as_str() {
+        // The words of Go's `strconv.ParseBool`. A flag without a value is on.
         "" | "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
         _ => Err(TransformError::NotABoolean { flag, value }),

@@ -17,6 +17,7 @@ pub(super) fn report(context: &Context, conditions: &mut Conditions) {
         return;
     };
     let cluster = format!("Cluster K8s {major}.{minor}");
+    // The major version is 1 here, so the minor one decides.
     let (reason, message) = match minor {
         ..31 => (
             IMAGE_VOLUME_UNSUPPORTED,

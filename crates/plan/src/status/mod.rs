@@ -108,6 +108,7 @@ pub fn status(
             proof::report(&reconciled, progress.proof, &mut status, &mut conditions);
         }
     }
+    // With the raw spec: members that leave wait for this, also while the service cannot be composed.
     router::leaving::forget(&Context::new(service, &service.spec, snapshot)?, &mut status);
     check_readable(snapshot)?;
     status.conditions = list;

@@ -162,6 +162,7 @@ impl<'a> Pool<'a> {
                 return Some((INFERENCE_POOL_NOT_READY, format!("The inference pool {pool} is not ready")));
             };
             let seen = accepted.observed_generation.unwrap_or_default();
+            // Implementations that do not set the generation report 0, which says nothing.
             if accepted.status == "True" && (seen == 0 || seen >= generation) {
                 return None;
             }

@@ -69,6 +69,7 @@ pub(super) fn router(
             })
             .collect(),
         scheduler: previous.scheduler,
+        // `super::group` sets it, if the route was written for a group.
         group: None,
     });
 }

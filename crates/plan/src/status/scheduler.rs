@@ -112,6 +112,7 @@ fn objection(deployment: &Deployment) -> Option<(String, String)> {
         return None;
     }
     let conditions = || status.into_iter().flat_map(|status| status.conditions.iter().flatten());
+    // That a rollout is overdue says more than that nothing is available.
     let overdue = conditions().find(|condition| {
         condition.type_ == "Progressing"
             && condition.status == "False"

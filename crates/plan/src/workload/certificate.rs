@@ -39,6 +39,7 @@ impl Certificate {
                         facts.dns_names.insert((*name).to_owned());
                     }
                     GeneralName::IPAddress(bytes) => {
+                        // Four or sixteen bytes (RFC 5280, section 4.2.1.6).
                         let v4 = <[u8; 4]>::try_from(*bytes).map(IpAddr::from);
                         let v6 = <[u8; 16]>::try_from(*bytes).map(IpAddr::from);
                         facts.addresses.extend(v4.or(v6));

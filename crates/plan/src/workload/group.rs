@@ -84,6 +84,7 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
                 leader_template: leader.map(|pod| template(leader_labels(context, half), pod)),
                 worker_template: template(worker_labels, worker),
                 size,
+                // The pods of a group compute together. If one restarts, the others wait for ever for the one that was.
                 restart_policy: Some("RecreateGroupOnPodRestart".into()),
                 sub_group_policy: size
                     .filter(|_| spread)
@@ -133,6 +134,7 @@ fn worker_labels(context: &Context, half: &Half) -> Map {
     let labels = labels::of(name, context.name);
     match half.spec.template {
         Some(_) => labels,
+        // Not `half.role`: as in the reference, workers are `decode`, even without prefill.
         None => endpoint(labels, if half.prefill { role::PREFILL } else { role::DECODE }),
     }
 }
@@ -150,6 +152,7 @@ fn rollout(workload: &WorkloadSpec) -> RolloutStrategy {
     RolloutStrategy {
         type_: "RollingUpdate".into(),
         rolling_update_configuration: strategy.map(|strategy| RollingUpdateConfiguration {
+            // For the one that is not set, LeaderWorkerSet's own default.
             max_unavailable: strategy.max_unavailable.clone().or(Some(IntOrString::Int(1))),
             max_surge: strategy.max_surge.clone().or(Some(IntOrString::Int(0))),
         }),

@@ -31,6 +31,7 @@ pub(super) fn attach(workload: &WorkloadSpec, pod: &mut PodSpec) -> Result<(), S
             ..VolumeMount::default()
         });
         if let Some(size) = volume.empty_dir.as_ref().and_then(|source| source.size_limit.as_ref()) {
+            // Without a request, the pod may come to a node without this room, which then evicts it.
             let requests = main.resources.get_or_insert_default().requests.get_or_insert_default();
             let sum = match requests.get(STORAGE) {
                 None => size.clone(),

@@ -31,6 +31,7 @@ use crate::{context::Context, draft::Draft, problem::Problem};
 /// Plans the workload in the order in which it is written. Children that were planned before a problem stay planned.
 pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> {
     if let Some(bundle) = storage::ca_bundle_copy(context).map_err(Problem::certificates)? {
+        // Not by `add`: all services of the namespace share the copy, so it has no owner to check.
         draft.children.config_maps.push(bundle);
     }
     let (secret, request) = tls_secret::plan(context);

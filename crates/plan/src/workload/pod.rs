@@ -41,6 +41,7 @@ pub(super) fn complete(
     if let Some(main) = container_mut(pod, MAIN) {
         tracing::server(context, main, half.traced_as());
     }
+    // Last, because the containers that were added must comply, too.
     security::restrict(context, pod);
     Ok(events)
 }

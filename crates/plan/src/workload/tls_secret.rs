@@ -81,6 +81,7 @@ fn objection(
 ) -> Option<Objection> {
     let renew = |reason: String| Some(Objection { reason, keeps_key: false });
     let annotations = live.metadata.annotations.as_ref();
+    // An annotation that does not parse says nothing. Then the dates of the certificate decide.
     let expires =
         expiration.iter().find_map(|key| annotations?.get(key)).and_then(|at| at.parse::<Timestamp>().ok());
     if expires.is_some_and(|at| at <= now) {

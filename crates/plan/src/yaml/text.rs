@@ -78,6 +78,7 @@ impl Writer {
         for (position, character) in text.char_indices() {
             if character == ' ' {
                 let rest = &text[position + 1..];
+                // As libyaml's `yaml_emitter_write_plain_scalar`: the first of several spaces is no place to fold.
                 let next_is_space = rest.starts_with(' ');
                 let inside = quote.is_empty() || (position > 0 && !rest.is_empty());
                 if place == Position::Value
@@ -110,6 +111,7 @@ impl Writer {
                 let inside = position > 0 && !rest.is_empty();
                 if place == Position::Value && !after_space && self.column > FOLD_AFTER && inside {
                     self.break_to(indent);
+                    // As libyaml's `yaml_emitter_write_double_quoted`: a space that begins the next line is escaped.
                     if rest.starts_with(' ') {
                         self.put('\\');
                     }
@@ -360,6 +362,7 @@ pub(super) fn format_number(number: &Number) -> String {
     let exponential = format!("{float:e}");
     let Some((mantissa, exponent)) = exponential.split_once('e') else { return number.to_string() };
     let exponent: i32 = exponent.parse().unwrap_or_default();
+    // The limits of Go's format `g` with the shortest precision (`strconv.FormatFloat`).
     if (-4..6).contains(&exponent) {
         return format!("{float}");
     }

@@ -41,6 +41,7 @@ pub(super) fn add(pod: &mut PodSpec, container: &mut Container, attachment: &Att
             COPY.to_owned()
         }
     });
+    // The variable names a file, and the volume is mounted at its folder.
     let path = env("AWS_CA_BUNDLE")
         .and_then(|file| file.rsplit_once('/').map(|(directory, _)| directory.to_owned()))
         .or_else(|| Some(storage.ca_bundle_mount_path.clone()).filter(|path| !path.is_empty()))

@@ -114,6 +114,7 @@ fn add_secret(
     let s3_secret_key = or(&credentials.s3.s3_secret_access_key_name, S3_SECRET_KEY);
     let gcs_file = or(&credentials.gcs.gcs_credential_file_name, GCS_FILE);
 
+    // A secret is of one kind: the first whose keys it has, in the order of the reference.
     if has(s3_secret_key) {
         let s3_key_id = or(&credentials.s3.s3_access_key_id_name, S3_KEY_ID);
         env::set(container, from_secret("AWS_ACCESS_KEY_ID", name, s3_key_id));

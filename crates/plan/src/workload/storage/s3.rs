@@ -55,6 +55,7 @@ impl Source<'_> {
             ("verifyssl", "S3_VERIFY_SSL", &platform.s3_verify_ssl),
             ("useanoncredential", "awsAnonymousCredential", &platform.s3_use_anonymous_credential),
             ("region", "AWS_DEFAULT_REGION", &platform.s3_region),
+            // `USER` is the spelling of the reference, so downloaders read this name.
             ("usevirtualbucket", "S3_USER_VIRTUAL_BUCKET", &platform.s3_use_virtual_bucket),
             ("useaccelerate", "S3_USE_ACCELERATE", &platform.s3_use_accelerate),
             ("cabundle", "AWS_CA_BUNDLE", &platform.s3_ca_bundle),
