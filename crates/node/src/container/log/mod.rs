@@ -206,8 +206,10 @@ impl Shared {
             return;
         }
         if state.written > 0 && state.written + bytes.len() as u64 > self.rotate_at {
-            let renamed = fs::rename(current(&self.dir, instance), rotated(&self.dir, instance));
-            match renamed.and_then(|()| private::create_file(&current(&self.dir, instance))) {
+            // The file is gone if an earlier rotation could rename it, but not create its successor.
+            let renamed =
+                private::if_found(fs::rename(current(&self.dir, instance), rotated(&self.dir, instance)));
+            match renamed.and_then(|_| private::create_file(&current(&self.dir, instance))) {
                 Ok(file) => {
                     state.file = Some(file);
                     state.written = 0;
@@ -456,6 +458,19 @@ mod tests {
         let size: u64 =
             fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
         assert!(size <= 800, "{size}");
+    }
+
+    #[test]
+    fn a_rotation_that_could_not_create_a_file_is_completed_later() {
+        let (dir, log) = log(100);
+        let mut lines = log.start(0).unwrap().lines(Stream::Stdout);
+        lines.write(b"one\n");
+        fs::rename(current(dir.path(), 0), rotated(dir.path(), 0)).unwrap();
+        for _ in 0..20 {
+            lines.write(b"two\n");
+        }
+        assert!(current(dir.path(), 0).exists());
+        assert!(rotated(dir.path(), 0).metadata().unwrap().len() <= 100);
     }
 
     #[tokio::test]
