@@ -236,9 +236,10 @@ fn alias(state_dir: &Path, node_id: &str) -> Result<Option<PathBuf>, NodeError> 
     if needs_no_quoting(state_dir) {
         return Ok(None);
     }
-    if state_dir.to_str().is_none_or(|path| path.contains(':')) {
+    // The reaper reads lines, and would remove the folder that the first line of such a path names.
+    if state_dir.to_str().is_none_or(|path| path.contains([':', '\n'])) {
         return Err(NodeError::Options(format!(
-            "state folder `{}`: expected a path without a colon, at which the variable KUBECONFIG is split",
+            "state folder `{}`: expected a path without line breaks, and without a colon, at which the variable KUBECONFIG is split",
             state_dir.display()
         )));
     }
@@ -268,4 +269,16 @@ fn host_and_port(url: &str) -> Result<(String, String), NodeError> {
         Some((uri.host()?.to_owned(), uri.port_u16().unwrap_or(default).to_string()))
     });
     parts.ok_or_else(|| NodeError::Options(format!("`{url}` is not the URL of an API server")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_folder_that_reads_as_two_for_the_reaper_is_refused() {
+        let refusal = alias(Path::new("/home/me/a\nb"), "n").unwrap_err().to_string();
+        assert!(refusal.contains("without line breaks"), "{refusal}");
+        assert_eq!(alias(Path::new("/home/me/a"), "n").unwrap(), None);
+    }
 }
