@@ -147,7 +147,7 @@ impl Process {
 #[derive(Debug)]
 pub(crate) struct ExecOutput {
     pub(crate) exit: Exit,
-    /// At most 10 KiB of stdout and stderr, as in the kubelet.
+    /// The beginning of stdout, then that of stderr. The kubelet takes 10 KiB of both together, in the order of time.
     pub(crate) output: String,
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath, Pod, Volume};
 
 use super::error::SetUpProblem;
-use crate::container::env::{self, PodFacts};
+use crate::container::env::{self, EnvError, PodFacts};
 use crate::container::sources::{SourceKind, Sources};
 
 /// A file of a volume.
@@ -99,8 +99,8 @@ impl Collector<'_> {
     ) -> Result<(), SetUpProblem> {
         let optional = optional == Some(true);
         let Some(source) = self.sources.get(kind, name) else {
-            let missing = SetUpProblem::Missing { kind, name: name.to_owned() };
-            return if optional { Ok(()) } else { Err(missing) };
+            let missing = EnvError::Missing { kind, name: name.to_owned() };
+            return if optional { Ok(()) } else { Err(missing.into()) };
         };
         let binary = source.binary.iter().map(|(key, value)| (key.as_str(), value.0.as_slice()));
         let data = source.data.iter().map(|(key, value)| (key.as_str(), value.as_slice()));

@@ -20,14 +20,12 @@ pub(crate) enum VolumeError {
 /// Why one volume cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SetUpProblem {
-    #[error("{} {name:?} not found", kind.lower_case())]
-    Missing { kind: SourceKind, name: String },
     #[error("references non-existent {} key: {key}", kind.lower_case())]
     MissingKey { kind: SourceKind, key: String },
     #[error("{0}")]
     Unsupported(String),
     #[error(transparent)]
-    Field(#[from] EnvError),
+    Source(#[from] EnvError),
     #[error("cannot write {path}: {source}")]
     Write {
         path: PathBuf,
