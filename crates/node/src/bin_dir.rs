@@ -21,6 +21,7 @@ pub(crate) fn create(dir: &Path, executable: &Path, engine: &Engine) -> io::Resu
     private::create_dir(dir)?;
     for link in roles::LINKS {
         let path = dir.join(link);
+        // A kept state folder has the links of an earlier node, perhaps for another engine.
         private::if_found(fs::remove_file(&path))?;
         match engine {
             Engine::Command(command) if *link == "vllm" && engine.label() == VLLM.label => {

@@ -189,7 +189,9 @@ impl NodeHandle {
             tracing::warn!("Killing pods that did not end in time.");
             self.kubelet.abort();
         }
+        // After the pods: one of these tasks writes their events.
         self.tasks.shutdown().await;
+        // At the end, because the reaper removes the folder in which pods run.
         if !self.reaper.finish(REAPER_TIMEOUT).await {
             tracing::warn!("The reaper still cleans up processes.");
         }

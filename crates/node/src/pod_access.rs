@@ -171,6 +171,7 @@ impl PodAccess for Registry {
     async fn usage(&self) -> Vec<PodUsage> {
         let pods: Vec<_> =
             self.0.lock().iter().map(|(pod, entry)| (pod.clone(), Arc::clone(entry))).collect();
+        // Without the locks, because this takes half a second.
         let measured = usage::of_groups().await;
         let of_pod = |(pod, entry): (PodRef, Arc<PodEntry>)| {
             let running = entry.running.lock();

@@ -93,6 +93,7 @@ impl Registration {
     /// Registers the node again whenever somebody deletes it: without it, no pod is bound.
     pub(crate) async fn keep(self, client: Client, nodes: Cache<Node>) {
         let mut changes = std::pin::pin!(nodes.changes());
+        // Before the first list, the node seems to be missing.
         nodes.ready().await;
         while let Some(change) = changes.next().await {
             if matches!(change, Change::Applied(_)) || nodes.get("", &self.name).is_some() {

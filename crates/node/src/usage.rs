@@ -28,6 +28,7 @@ pub(crate) async fn of_groups() -> HashMap<i32, Resources> {
     let (after, elapsed) = (processes(), began.elapsed());
     let mut groups: HashMap<i32, Resources> = HashMap::new();
     for (pid, process) in after {
+        // Another process may have the number by now.
         let earlier = before.get(&pid).filter(|earlier| earlier.group == process.group);
         let ticks = process.ticks.saturating_sub(earlier.map_or(0, |earlier| earlier.ticks));
         let group = groups.entry(process.group).or_default();

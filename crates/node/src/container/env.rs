@@ -96,6 +96,7 @@ pub(crate) fn resolve(
     }
     for var in container.env.iter().flatten() {
         let value = match (&var.value, &var.value_from) {
+            // As in the kubelet, only a value that is not empty hides a source.
             (Some(value), _) if !value.is_empty() => Some(expand(value, |name| {
                 env.get(name)
                     .map(String::as_str)

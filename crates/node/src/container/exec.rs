@@ -85,6 +85,7 @@ fn in_terminal(target: &Target, mut launch: Launch, options: &ExecOptions) -> io
     let stream = |slave: &OwnedFd| slave.try_clone().map(Stdio::from);
     command.stdin(stream(&slave)?).stdout(stream(&slave)?).stderr(Stdio::from(slave));
     let running = Running::start(&mut command, target.reaper.as_ref())?;
+    // Closes our copies of the slave side: the output ends when the last copy is closed.
     drop(command);
     let resized = Arc::clone(&terminal);
     Ok(Execution {

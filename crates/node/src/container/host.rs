@@ -180,6 +180,7 @@ pub(super) fn environment(
     env.extend(manifest.iter().map(|(key, value)| (key.clone(), paths.rewrite(value))));
     let path = env.get("PATH").unwrap_or(&host.path);
     let path = format!("{}:{path}", host.bin_dir.display());
+    // The manifest cannot replace these: by one of them, the reaper finds the node's processes.
     let added = [
         ("PATH", path),
         (POD_ADDRESS_VARIABLE, site.pod_ip.clone()),

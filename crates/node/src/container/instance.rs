@@ -67,6 +67,7 @@ pub(crate) async fn run<F>(
     }
     let request = match ended {
         Some(exit) => Err(exit),
+        // As in the kubelet, the preStop hook also runs after a postStart hook that failed.
         None if failed => Ok(Stop { deadline: Instant::now() + grace, pre_stop: true }),
         None => tokio::select! {
             exit = wait(&mut process) => Err(exit),
@@ -86,6 +87,7 @@ pub(crate) async fn run<F>(
         }
         Err(exit) => exit,
     };
+    // In this order: who hears of the end finds the whole log.
     process.finish().await;
     log.close();
     report(InstanceEvent::Ended(exit)).await;

@@ -47,6 +47,7 @@ impl Running {
     pub(super) fn start(command: &mut Command, reaper: Option<&Reaper>) -> io::Result<Self> {
         let child = command.spawn()?;
         let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        // If the node dies before this, the reaper finds the process by its environment.
         let registration = reaper.zip(pid).map(|(reaper, pid)| reaper.register(pid));
         Ok(Self { child, group: KillOnDrop(Group(pid)), _registration: registration })
     }
@@ -133,6 +134,7 @@ impl Process {
     ///
     /// The end of a container's first process also ends the others, as in a container runtime.
     pub(crate) async fn finish(mut self) {
+        // Before the output is read to its end: a process that still runs keeps the pipe open.
         drop(self.running.group);
         let drained = async { while self.output.join_next().await.is_some() {} };
         if tokio::time::timeout(DRAIN_TIMEOUT, drained).await.is_err() {
@@ -156,6 +158,7 @@ pub(crate) async fn exec(launch: &Launch, reaper: Option<&Reaper>) -> io::Result
     const MAX_OUTPUT_BYTES: u64 = 10 * 1024;
     let mut running = Running::start(command(launch).stdout(Stdio::piped()).stderr(Stdio::piped()), reaper)?;
     let (stdout, stderr) = (running.child.stdout.take(), running.child.stderr.take());
+    // At the same time: a process that has filled a pipe ends only if somebody reads it.
     let (exit, out, err) = tokio::join!(
         running.wait(),
         read_some(stdout, MAX_OUTPUT_BYTES),
@@ -181,6 +184,7 @@ async fn read_some(source: Option<impl AsyncRead + Unpin>, limit: u64) -> Vec<u8
     if let Some(mut source) = source {
         // The output is only for messages, so read errors are ignored.
         let _ = (&mut source).take(limit).read_to_end(&mut kept).await;
+        // A process must not end by SIGPIPE because it writes more than is kept.
         let _ = tokio::io::copy(&mut source, &mut tokio::io::sink()).await;
     }
     kept
@@ -203,6 +207,7 @@ pub(super) fn command_in_our_group(launch: &Launch) -> Command {
         command.current_dir(&launch.cwd);
         command
     };
+    // On drop, also a process that has left its group (`setsid`) is killed. The end of the group would not reach it.
     command.args(&launch.args).env_clear().envs(&launch.env).kill_on_drop(true);
     command
 }

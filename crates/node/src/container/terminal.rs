@@ -36,6 +36,7 @@ impl Terminal {
             OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC,
             Mode::empty(),
         )?;
+        // `AsyncFd` needs a descriptor that does not block.
         rustix::io::ioctl_fionbio(&near, true)?;
         #[expect(
             deprecated,
@@ -103,6 +104,7 @@ impl AsyncWrite for Writer {
         Poll::Ready(Ok(()))
     }
 
+    // A terminal has no end of input but the byte of Ctrl-D, which the client sends.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

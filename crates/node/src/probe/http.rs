@@ -141,6 +141,7 @@ async fn exchange(
         request = request.header(header::USER_AGENT, "kube-probe/1.34").header(header::ACCEPT, "*/*");
     }
     let request = request
+        // As the kubelet, which probes over a new connection each time.
         .header(header::CONNECTION, "close")
         .body(Empty::<Bytes>::new())
         .map_err(|error| error.to_string())?;

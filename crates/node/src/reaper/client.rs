@@ -34,6 +34,7 @@ impl Reaper {
             // A Ctrl-C in the terminal must only reach the node, which then cleans up itself.
             .process_group(0)
             .spawn()?;
+        // The pipe is close-on-exec, so no container holds it open when the node has died.
         let stdin = child.stdin.take();
         let reaper = Self(Arc::new(Mutex::new(Pipe { child, stdin })));
         reaper.send(&format!("node {node_id}"));
@@ -68,6 +69,7 @@ impl Reaper {
         self.0.lock().stdin = None;
         let ended = async {
             loop {
+                // `wait` would block a thread of the runtime, and with it the lock.
                 match self.0.lock().child.try_wait() {
                     Ok(None) => {}
                     Ok(Some(_)) | Err(_) => return,

@@ -167,6 +167,7 @@ fn host_path(path: &str, kind: &str) -> Result<PathBuf, SetUpProblem> {
         "Socket" => is(FileType::is_socket),
         "CharDevice" => is(FileType::is_char_device),
         "BlockDevice" => is(FileType::is_block_device),
+        // Without a type, nothing is checked.
         _ => true,
     };
     let message = || format!("hostPath type check failed: {path} is not a {kind}");
@@ -200,6 +201,7 @@ pub(crate) fn path_map(
             return Err(VolumeError::SubPath { container: container.name.clone(), path: sub_path });
         }
         let local = if sub_path.is_empty() { folder.clone() } else { folder.join(&sub_path) };
+        // As in the kubelet, a subPath that is missing becomes a folder.
         if !local.exists() {
             create(local.clone()).map_err(VolumeError::of(&mount.name))?;
         }

@@ -218,12 +218,14 @@ impl Shared {
                 Err(error) => tracing::warn!(%error, dir = %self.dir.display(), "Cannot rotate a log."),
             }
         }
+        // Under the lock: stdout and stderr are two tasks, and a rotation must not come between the parts of a record.
         if let Some(file) = &mut state.file {
             if let Err(error) = file.write_all(bytes) {
                 tracing::warn!(%error, dir = %self.dir.display(), "Cannot write a log.");
             }
             state.written += bytes.len() as u64;
         }
+        // The readers that are woken take the lock.
         drop(state);
         self.notify();
     }

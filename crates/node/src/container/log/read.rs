@@ -127,6 +127,7 @@ impl Reader {
         while self.remaining != Some(0) {
             // Later writes notify `changed` below.
             self.changes.mark_unchanged();
+            // Before the read: otherwise what is written between the read and the close would not be read.
             let still_open = self.is_open();
             let count = match self.files.front_mut() {
                 Some(file) => file.read(&mut buffer)?,
