@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    order::natural_order,
+    order::sorted,
     text::{Position, Writer, format_number},
 };
 
@@ -65,9 +65,9 @@ fn node(writer: &mut Writer, value: &Value, at: At, indent: usize, omit: Omit) {
         }
         Value::Object(members) if members.values().any(|member| !omit.omits(member)) => {
             let indent = if at == At::Document { indent } else { indent + 2 };
-            let mut members: Vec<_> = members.iter().filter(|(_, member)| !omit.omits(member)).collect();
-            members.sort_by(|(a, _), (b, _)| natural_order(a, b));
-            for (index, (key, member)) in members.into_iter().enumerate() {
+            let kept = members.iter().filter(|(_, member)| !omit.omits(member));
+            let kept: Vec<_> = kept.map(|(key, member)| (key.as_str(), member)).collect();
+            for (index, (key, member)) in sorted(&kept).into_iter().enumerate() {
                 begin(writer, index, at, indent);
                 writer.string(key, indent, Position::Key);
                 writer.put(':');

@@ -48,6 +48,23 @@ mod tests {
     }
 
     #[test]
+    fn keys_in_a_circle_are_all_printed() {
+        // `2` comes before `12`, this before `1b`, and this before `2`. The sort of the standard library notices that only sometimes.
+        let mut seed = 1_u32;
+        let mut key = |_| {
+            let mut letter = |_| {
+                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                char::from(b"ab1029.-_/A"[(seed >> 16) as usize % 11])
+            };
+            (0..7).map(&mut letter).collect::<String>()
+        };
+        let keys: std::collections::BTreeSet<String> = (0..400).map(&mut key).collect();
+        let text = to_yaml(&keys.iter().map(|key| (key.clone(), json!(1))).collect());
+        assert_eq!(text.lines().count(), keys.len());
+        assert_eq!(text.lines().collect::<std::collections::BTreeSet<_>>().len(), keys.len());
+    }
+
+    #[test]
     fn sequences_stand_at_the_column_of_their_key_and_nest() {
         let text = to_yaml(&json!({"plugins": [{"type": "a", "parameters": {"x": [1, 2]}}, {"type": "b"}]}));
         assert_eq!(text, "plugins:\n- parameters:\n    x:\n    - 1\n    - 2\n  type: a\n- type: b\n");

@@ -2,8 +2,27 @@
 
 use std::cmp::Ordering;
 
+/// Returns the members of a mapping in the order of their keys.
+///
+/// This is a merge sort, because [`natural_order`] has circles: `2` comes before `12`, this before `1b`, and this before `2`. The sort
+/// of the standard library may panic when it notices one.
+pub(super) fn sorted<'a, T: Copy>(members: &[(&'a str, T)]) -> Vec<(&'a str, T)> {
+    // One member is sorted, too, so this ends. Most mappings need no more.
+    if members.is_sorted_by(|(a, _), (b, _)| natural_order(a, b).is_le()) {
+        return members.to_vec();
+    }
+    let (left, right) = members.split_at(members.len() / 2);
+    let (mut left, mut right) = (sorted(left).into_iter().peekable(), sorted(right).into_iter().peekable());
+    let next = || match (left.peek(), right.peek()) {
+        (Some((l, _)), Some((r, _))) if natural_order(r, l).is_lt() => right.next(),
+        (Some(_), _) => left.next(),
+        (None, _) => right.next(),
+    };
+    std::iter::from_fn(next).collect()
+}
+
 /// Compares two keys. Runs of digits compare as numbers, and letters come after everything else.
-pub(super) fn natural_order(a: &str, b: &str) -> Ordering {
+fn natural_order(a: &str, b: &str) -> Ordering {
     let shared: usize =
         a.chars().zip(b.chars()).take_while(|(left, right)| left == right).map(|(c, _)| c.len_utf8()).sum();
     let (left, right) = (&a[shared..], &b[shared..]);
