@@ -47,6 +47,33 @@ mod tests {
         );
     }
 
+    /// What kubectl 1.32 prints.
+    #[test]
+    fn scalars_are_written_as_go_yaml_writes_them() {
+        let quoted = "1:7|1:5:9|+1:7|1:59.5_0|1_0:30|1_000|0x1f|-0X1F|0xffffffffffffffff|0o17|08|1e5|.5|1.|\
+             18446744073709551616|2026-1-2|2026-01-02 01:02:03.5|2026-01-02  01:02:03|\
+             2026-01-02t1:2:3.5+01:00|y|~";
+        let plain = "_1|1:60|1:30.a|0xffffffffffffffffff|-0xffffffffffffffff|0b2|1e999|1.5.2|2026-13-45|\
+             2026-02-30|2026-1-2T1:2:3|2026-01-02T25:00:00Z|<<|+|..";
+        let numbers = [
+            (1e6, "1000000"),
+            (-0.0, "0"),
+            (1.5e6, "1500000"),
+            (1234567.5, "1.2345675e+06"),
+            (1e21, "1e+21"),
+        ];
+        for (number, text) in numbers {
+            assert_eq!(to_yaml(&json!(number)), format!("{text}\n"));
+        }
+        assert_eq!(to_yaml(&json!("é 😀")), "\"é \\U0001F600\"\n");
+        for text in quoted.split('|') {
+            assert_eq!(to_yaml(&json!(text)), format!("\"{text}\"\n"));
+        }
+        for text in plain.split('|') {
+            assert_eq!(to_yaml(&json!(text)), format!("{text}\n"));
+        }
+    }
+
     #[test]
     fn keys_in_a_circle_are_all_printed() {
         // `2` comes before `12`, this before `1b`, and this before `2`. The sort of the standard library notices that only sometimes.

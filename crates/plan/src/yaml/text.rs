@@ -1,7 +1,8 @@
 //! Scalars: the style of a string, and where its lines are folded.
 
-use std::{borrow::Cow, fmt::Write as _, iter};
+use std::{borrow::Cow, iter};
 
+use k8s_openapi::jiff::civil::{Date, DateTime};
 use serde_json::Number;
 
 /// A line is folded at the first single space after this column.
@@ -268,10 +269,9 @@ fn is_word(text: &str) -> bool {
         && !is_keyword(text)
 }
 
+/// Whether go-yaml takes a character for printable, which it does for none of more than three bytes.
 fn is_printable(character: char) -> bool {
-    matches!(character,
-        ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}')
-        || character == '\u{85}'
+    matches!(character, ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}')
 }
 
 /// What would read as null, a boolean or a special number if it had no quotes.
@@ -285,89 +285,74 @@ fn is_keyword(text: &str) -> bool {
     text.len() <= 5 && KEYWORDS.contains(&text)
 }
 
+/// Whether go-yaml reads a text without quotes as something else than a string.
 fn reads_as_another_type(text: &str) -> bool {
     // A number or date starts with a digit, or with a character that may precede one.
-    let may_be_number = |c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.' | '_');
+    let may_be_number = |c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.');
     is_keyword(text)
-        || text == "<<"
         || (text.starts_with(may_be_number) && (is_number(text) || is_date(text) || is_base60(text)))
 }
 
 fn is_number(text: &str) -> bool {
     let text = if text.contains('_') { Cow::Owned(text.replace('_', "")) } else { Cow::Borrowed(text) };
-    let digits = text.strip_prefix(['+', '-']).unwrap_or(&*text);
+    let unsigned = text.strip_prefix(['+', '-']);
+    let digits = unsigned.unwrap_or(&*text);
     for (prefixes, radix) in [(["0x", "0X"], 16), (["0o", "0O"], 8), (["0b", "0B"], 2)] {
         if let Some(rest) = prefixes.iter().find_map(|prefix| digits.strip_prefix(prefix)) {
-            return !rest.is_empty() && rest.chars().all(|c| c.is_digit(radix));
+            // It must fit into 64 bits, one of which is for the sign if there is one.
+            return u64::from_str_radix(rest, radix)
+                .is_ok_and(|number| unsigned.is_none() || i64::try_from(number).is_ok());
         }
     }
-    let (mantissa, exponent) = match digits.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
-        None => (digits, None),
-    };
-    let all_digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
-    let mantissa_fits = match mantissa.split_once('.') {
-        Some((whole, fraction)) => {
-            all_digits(whole) && all_digits(fraction) && !(whole.is_empty() && fraction.is_empty())
-        }
-        None => !mantissa.is_empty() && all_digits(mantissa),
-    };
-    let exponent_fits = exponent.is_none_or(|exponent| {
-        let exponent = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
-        !exponent.is_empty() && all_digits(exponent)
-    });
-    mantissa_fits && exponent_fits
+    let is_decimal = |b: u8| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'+' | b'-');
+    digits.bytes().all(is_decimal) && text.parse().is_ok_and(f64::is_finite)
 }
 
-/// Whether a text is a date such as `2026-1-2`, alone or followed by a time.
+/// Whether a text is a date, alone or followed by a time, in one of the layouts that go-yaml tries: `2006-1-2`, `2006-1-2 15:4:5`
+/// and `2006-1-2T15:4:5Z07:00`.
 fn is_date(text: &str) -> bool {
-    let mut parts = text.splitn(3, '-');
-    let (Some(year), Some(month), Some(rest)) = (parts.next(), parts.next(), parts.next()) else {
-        return false;
+    let has_year = text.bytes().take_while(u8::is_ascii_digit).count() == 4;
+    let is_zone = |zone: &str| {
+        matches!(zone.as_bytes(), [b'+' | b'-', b'0'..=b'9', b'0'..=b'9', b':', b'0'..=b'9', b'0'..=b'9'])
     };
-    let digits = |part: &str, most: usize| {
-        !part.is_empty() && part.len() <= most && part.bytes().all(|b| b.is_ascii_digit())
-    };
-    let (day, time) = match rest.find(['T', 't', ' ']) {
-        Some(at) => (&rest[..at], Some(&rest[at + 1..])),
-        None => (rest, None),
-    };
-    year.len() == 4
-        && digits(year, 4)
-        && digits(month, 2)
-        && digits(day, 2)
-        && time
-            .is_none_or(|time| time.split(':').count() == 3 && time.starts_with(|c: char| c.is_ascii_digit()))
+    let zoned = text.strip_suffix('Z').or_else(|| {
+        let (time, zone) = text.split_at_checked(text.len().checked_sub("+07:00".len())?)?;
+        is_zone(zone).then_some(time)
+    });
+    let is_time = |layout: &str, text: &str| DateTime::strptime(layout, text).is_ok();
+    has_year
+        && (Date::strptime("%Y-%m-%d", text).is_ok()
+            || is_time("%Y-%m-%d %H:%M:%S%.f", text)
+            || zoned.is_some_and(|time| is_time("%Y-%m-%dT%H:%M:%S%.f", &time.replace('t', "T"))))
 }
 
 /// Whether a text is a number such as `1:30`, which older YAML reads in base 60.
 fn is_base60(text: &str) -> bool {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let mut parts = digits.split(':');
-    let first = parts.next().unwrap_or_default();
-    let rest: Vec<&str> = parts.collect();
-    !rest.is_empty()
-        && first.starts_with(|c: char| c.is_ascii_digit())
-        && first.bytes().all(|b| b.is_ascii_digit() || b == b'_')
-        && rest.iter().enumerate().all(|(position, part)| {
-            let whole =
-                if position + 1 == rest.len() { part.split('.').next().unwrap_or_default() } else { part };
-            !whole.is_empty() && whole.len() <= 2 && whole.bytes().all(|b| b.is_ascii_digit()) && whole < "60"
-        })
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let Some((first, rest)) = whole.split_once(':') else { return false };
+    let may_follow = |b: u8| b.is_ascii_digit() || b == b'_';
+    let is_sixtieth = |part: &str| matches!(part.as_bytes(), [b'0'..=b'9'] | [b'0'..=b'5', b'0'..=b'9']);
+    first.starts_with(|c: char| c.is_ascii_digit())
+        && first.bytes().chain(fraction.bytes()).all(may_follow)
+        && rest.split(':').all(is_sixtieth)
 }
 
-/// Formats a number as Go does.
+/// Formats a number as Go does, which makes JSON of it before YAML.
 pub(super) fn format_number(number: &Number) -> String {
     let Some(float) = number.as_f64().filter(|_| number.is_f64()) else { return number.to_string() };
+    let text = format!("{float}");
+    // In JSON, a whole number has no fraction. So it is an integer again, if it fits into 64 bits.
+    if let Ok(whole) = text.parse::<i64>() {
+        return whole.to_string();
+    }
     let exponential = format!("{float:e}");
-    let Some((mantissa, exponent)) = exponential.split_once('e') else { return number.to_string() };
+    let Some((mantissa, exponent)) = exponential.split_once('e') else { return text };
     let exponent: i32 = exponent.parse().unwrap_or_default();
     // The limits of Go's format `g` with the shortest precision (`strconv.FormatFloat`).
-    if (-4..6).contains(&exponent) {
-        return format!("{float}");
+    if (-4..6).contains(&exponent) || text.parse::<u64>().is_ok() {
+        return text;
     }
     let sign = if exponent < 0 { '-' } else { '+' };
-    let mut out = String::from(mantissa);
-    let _ = write!(out, "e{sign}{:02}", exponent.abs());
-    out
+    format!("{mantissa}e{sign}{:02}", exponent.abs())
 }
