@@ -96,6 +96,7 @@ impl Registration {
         // Before the first list, the node seems to be missing.
         nodes.ready().await;
         while let Some(change) = changes.next().await {
+            // A list may begin after the deletion, so only the cache tells whether the node is there.
             if matches!(change, Change::Applied(_)) || nodes.get("", &self.name).is_some() {
                 continue;
             }

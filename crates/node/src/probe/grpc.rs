@@ -18,6 +18,7 @@ pub(crate) async fn check(action: &GRPCAction, pod_ip: &str, limit: Duration) ->
     let asked = async {
         let endpoint =
             Endpoint::from_shared(format!("http://{address}")).map_err(|error| error.to_string())?;
+        // The kubelet tries again until the limit, so a refused connection reads as a timeout.
         let channel = endpoint.connect().await.map_err(|_| unreachable())?;
         let service = action.service.clone().unwrap_or_default();
         HealthClient::new(channel)

@@ -57,6 +57,7 @@ fn write_version(folder: &Path, current: Option<&Path>, files: &Files) -> io::Re
         io::Write::write_all(&mut open.write(true).create_new(true).mode(mode).open(target)?, bytes)?;
     }
     let next = folder.join("..data_next");
+    // Left over from a failed attempt, as above.
     let _ = fs::remove_file(&next);
     symlink(&version, &next)?;
     fs::rename(&next, folder.join(DATA))

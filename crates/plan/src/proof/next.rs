@@ -61,6 +61,7 @@ pub fn next(
         Some(_) if report::is_complete(status) => return Ok(None),
         Some(record) if record.id.attempt >= ATTEMPTS => return Ok(None),
         Some(record) => {
+            // Attempts count from one, and the first has no wait.
             let before = BACKOFF.get(usize::try_from(record.id.attempt.max(1) - 1).unwrap_or_default());
             (record.id.attempt + 1, left(before.copied().unwrap_or(SPACING), record.at))
         }

@@ -33,6 +33,7 @@ pub(crate) fn of_deployment(deployment: &Deployment) -> Option<String> {
     let name = deployment.metadata.name.as_deref().unwrap_or_default();
     let replicas = wanted_replicas(deployment);
     let status = deployment.status.clone().unwrap_or_default();
+    // Until then, the numbers are those of the former revision.
     if status.observed_generation < deployment.metadata.generation {
         return Some(format!("Deployment {name} has not started the rollout of the newest revision"));
     }

@@ -90,6 +90,7 @@ impl Reader {
         for path in [rotated(&shared.dir, instance), current(&shared.dir, instance)] {
             files.extend(private::if_found(File::open(path))?);
         }
+        // Under the same lock as the files: a later rotation must be seen as one.
         let rotations = state.rotations;
         drop(state);
         if files.is_empty() {

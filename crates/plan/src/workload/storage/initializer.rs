@@ -148,6 +148,7 @@ pub(super) fn attach(
         };
         container.ports.get_or_insert_default().push(port);
     }
+    // As in the reference, a model that comes alone from the hub gets no bundle.
     if !(downloads.only_model() && downloads.any_from_hub()) {
         ca_bundle::add(pod, &mut container, attachment);
     }

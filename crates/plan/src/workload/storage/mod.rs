@@ -50,6 +50,7 @@ pub(crate) fn attach(pod: &mut PodSpec, attachment: &Attachment) -> Result<Vec<W
             }
             oci::attach(pod, address.rest(), attachment)?;
         }
+        // As in the reference, a `storage-initializer` of the template stays beside such an image.
         Scheme::OciNative => oci::attach_native(pod, address.rest(), attachment)?,
         Scheme::HuggingFace | Scheme::S3 | Scheme::Gcs | Scheme::Http | Scheme::Https | Scheme::File => {
             downloads.add_model(address);
