@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{
     FieldLocation, Position, block,
@@ -97,12 +97,26 @@ pub(crate) fn items(value: Value, node: Node) -> Vec<(Value, Node)> {
         (Value::Object(mut fields), Parts::Fields(places)) if is_list => {
             let place = places.into_iter().find(|(name, ..)| &**name == "items");
             match (fields.remove("items"), place) {
-                (Some(Value::Array(items)), Some((_, _, Node { parts: Parts::Items(nodes), .. }))) => {
+                (Some(Value::Array(mut items)), Some((_, _, Node { parts: Parts::Items(nodes), .. }))) => {
+                    items.iter_mut().for_each(|item| name_kind(item, &fields));
                     items.into_iter().zip(nodes).collect()
                 }
                 _ => Vec::new(),
             }
         }
         (value, parts) => vec![(value, Node { at: node.at, parts })],
+    }
+}
+
+/// Sets the kind of an item of a typed list that has none. An API server leaves the kind out of such items (`kubectl get --raw`), and
+/// kubectl fills it in, too.
+fn name_kind(item: &mut Value, list: &Map<String, Value>) {
+    let kind = list.get("kind").and_then(Value::as_str).and_then(|kind| kind.strip_suffix("List"));
+    let (Some(kind), Some(api_version), Value::Object(fields)) = (kind, list.get("apiVersion"), item) else {
+        return;
+    };
+    if !kind.is_empty() && !fields.contains_key("kind") && !fields.contains_key("apiVersion") {
+        fields.insert("apiVersion".to_owned(), api_version.clone());
+        fields.insert("kind".to_owned(), kind.into());
     }
 }

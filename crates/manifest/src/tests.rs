@@ -104,6 +104,17 @@ fn what_kustomize_and_kubectl_print_is_read() {
 }
 
 #[test]
+fn items_of_a_typed_list_have_the_kind_of_the_list() {
+    let text = "apiVersion: apps/v1\nkind: DeploymentList\nitems:\n- metadata: {name: a}\n\
+                - {apiVersion: v1, kind: Pod, metadata: {name: b}}\n";
+    let documents = parse("f.yaml", text).unwrap();
+    let found: Vec<_> = documents.iter().map(|d| (d.api_version(), d.kind(), d.name())).collect();
+    assert_eq!(found, [("apps/v1", "Deployment", "a"), ("v1", "Pod", "b")]);
+    // A plain list says nothing of its items.
+    assert!(parse("f.yaml", "apiVersion: v1\nkind: List\nitems:\n- metadata: {name: a}\n").is_err());
+}
+
+#[test]
 fn json_objects_that_follow_each_other_are_read_each() {
     let object = |name: &str| format!(r#"{{"apiVersion":"v1","kind":"X","metadata":{{"name":"{name}"}}}}"#);
     let names = |text: &str| {
