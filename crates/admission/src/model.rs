@@ -10,16 +10,12 @@ pub fn unfetchable(spec: &LLMInferenceServiceSpec) -> Vec<(String, String)> {
     if !spec.storage_initializer_enabled() {
         return Vec::new();
     }
-    let adapters = spec.model.lora.iter().flat_map(|lora| &lora.adapters).enumerate();
-    let adapters =
-        adapters.map(|(at, adapter)| (format!("spec.model.lora.adapters[{at}].uri"), &adapter.uri));
-    let all = std::iter::once(("spec.model.uri".to_owned(), &spec.model.uri)).chain(adapters);
     // A template may become a valid address.
-    let written = all.filter(|(_, uri)| !uri.as_str().contains("{{"));
+    let written = spec.models().filter(|(_, model)| !model.uri.as_str().contains("{{"));
     written
-        .filter_map(|(path, uri)| {
-            let problem = uri.address().problem()?;
-            Some((path, format!("\"{uri}\" cannot be fetched: {problem}")))
+        .filter_map(|(path, model)| {
+            let problem = model.uri.address().problem()?;
+            Some((format!("{path}.uri"), format!("\"{}\" cannot be fetched: {problem}", model.uri)))
         })
         .collect()
 }
@@ -28,16 +24,12 @@ pub fn unfetchable(spec: &LLMInferenceServiceSpec) -> Vec<(String, String)> {
 pub(crate) fn warnings(spec: &LLMInferenceServiceSpec) -> Vec<String> {
     let mut all: Vec<String> =
         unfetchable(spec).into_iter().map(|(path, problem)| format!("{path} {problem}")).collect();
-    let adapters = spec.model.lora.iter().flat_map(|lora| &lora.adapters).enumerate();
-    let adapters =
-        adapters.map(|(at, adapter)| (format!("spec.model.lora.adapters[{at}].name"), &adapter.name));
-    let names = std::iter::once(("spec.model.name".to_owned(), &spec.model.name)).chain(adapters);
-    for (path, name) in names.filter_map(|(path, name)| Some((path, name.as_deref()?))) {
+    for (path, name) in spec.models().filter_map(|(path, model)| Some((path, model.name.as_deref()?))) {
         if name.starts_with('-') {
-            all.push(format!("{path} {name:?} begins with \"-\": the model server takes it for a flag"));
+            all.push(format!("{path}.name {name:?} begins with \"-\": the model server takes it for a flag"));
         } else if !name.is_empty() && !name.contains("{{") && !shell::is_word(name) {
             all.push(format!(
-                "{path} {name:?} is no single word for a shell: the presets of this release quote it, but other start \
+                "{path}.name {name:?} is no single word for a shell: the presets of this release quote it, but other start \
                  scripts may split it, or run a part of it as a command; {PLAIN}"
             ));
         }

@@ -316,6 +316,13 @@ impl LLMInferenceServiceSpec {
         self.model.lora.as_ref().map_or(&[], |lora| &lora.adapters)
     }
 
+    /// The model and its LoRA adapters, each with its path.
+    pub fn models(&self) -> impl Iterator<Item = (String, &ModelSpec)> {
+        let adapters = self.adapters().iter().enumerate();
+        let adapters = adapters.map(|(at, adapter)| (format!("spec.model.lora.adapters[{at}]"), adapter));
+        std::iter::once(("spec.model".to_owned(), &self.model)).chain(adapters)
+    }
+
     /// The runtime that the spec names, if it names one.
     pub fn runtime(&self) -> Option<&str> {
         self.runtime.as_deref().filter(|name| !name.is_empty())

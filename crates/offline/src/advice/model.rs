@@ -73,11 +73,8 @@ fn unreplaced(address: &Address) -> Option<(String, String)> {
 fn addresses(snapshot: &Snapshot, spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let mut found = unfetchable(spec);
     let platform = &snapshot.platform;
-    let adapters = spec.adapters().iter().enumerate();
-    let adapters =
-        adapters.map(|(at, adapter)| (format!("spec.model.lora.adapters[{at}].uri"), &adapter.uri));
-    let model = std::iter::once(("spec.model.uri".to_owned(), &spec.model.uri));
-    let all: Vec<_> = model.chain(adapters).filter(|_| spec.storage_initializer_enabled()).collect();
+    let all = spec.models().map(|(path, model)| (format!("{path}.uri"), &model.uri));
+    let all: Vec<_> = all.filter(|_| spec.storage_initializer_enabled()).collect();
     if platform.storage.ours {
         found.extend(all.iter().filter_map(|(path, uri)| {
             let address = uri.address();
