@@ -97,6 +97,10 @@ mod tests {
                 "args[3]: gives --max-num-batched-tokens the value 2048, and with --no-enable-chunked-prefill and --max-model-len 4096, vLLM",
             ),
             (
+                "[--no-enable-chunked-prefill, --max-model-len, 4K, --max-num-batched-tokens, 2k]",
+                "args[3]: gives --max-num-batched-tokens the value 2000, and with --no-enable-chunked-prefill and --max-model-len 4096, vLLM",
+            ),
+            (
                 "[--enable-lora, --max-loras, '4', --max-cpu-loras, '2']",
                 "args[3]: gives --max-cpu-loras the value 2, and with --max-loras 4, vLLM 0.32.0 expects at least 4",
             ),

@@ -3,8 +3,17 @@
 use longboat_api::vllm::flags::Kind;
 use serde_json::Value;
 
-/// The decimal units of sizes.
-const DECIMAL: [(char, f64); 4] = [('k', 1e3), ('m', 1e6), ('g', 1e9), ('t', 1e12)];
+/// The units of sizes: those in lower case are decimal, the others binary.
+const UNITS: [(char, f64); 8] = [
+    ('k', 1e3),
+    ('m', 1e6),
+    ('g', 1e9),
+    ('t', 1e12),
+    ('K', 1024.0),
+    ('M', 1_048_576.0),
+    ('G', 1_073_741_824.0),
+    ('T', 1_099_511_627_776.0),
+];
 
 /// A value of the right kind.
 pub(super) enum Reading {
@@ -27,11 +36,14 @@ pub(super) fn read(kind: Kind, value: &str) -> Option<Reading> {
         Kind::Number => number(value).map(Reading::Number),
         Kind::SizeOrAuto if value.eq_ignore_ascii_case("auto") => Some(Reading::Other),
         Kind::Size | Kind::SizeOrAuto => {
-            let unit = |(unit, factor): &(char, f64)| Some((value.strip_suffix(*unit)?, *factor));
-            let number = match DECIMAL.iter().find_map(unit) {
+            let unit = UNITS.iter().find_map(|unit| Some((value.strip_suffix(unit.0)?, unit)));
+            let number = match unit {
                 // Fractions are allowed before decimal units only: 1.5k, and not 1.5K.
-                Some((digits, factor)) => number(digits).filter(|n| *n >= 0.0).map(|n| n * factor),
-                None => integer(value.strip_suffix(['K', 'M', 'G', 'T']).unwrap_or(value)),
+                Some((digits, (unit, factor))) => {
+                    let number = if unit.is_lowercase() { number(digits) } else { integer(digits) };
+                    number.filter(|number| *number >= 0.0).map(|number| number * factor)
+                }
+                None => integer(value),
             };
             number.map(Reading::Number)
         }
@@ -42,16 +54,21 @@ pub(super) fn read(kind: Kind, value: &str) -> Option<Reading> {
 
 /// Reads JSON. Numbers in it may have units.
 pub(super) fn json(text: &str) -> serde_json::Result<Value> {
-    serde_json::from_str(text).or_else(|error| serde_json::from_str(&without_units(text)).map_err(|_| error))
+    serde_json::from_str(text).or_else(|error| serde_json::from_str(&plain_numbers(text)).map_err(|_| error))
 }
 
-/// Removes the units of numbers, such as `k` in `{"size": 4k}`.
-fn without_units(json: &str) -> String {
+/// Writes numbers without their units, such as 4000 for `4k` in `{"size": 4k}`.
+fn plain_numbers(json: &str) -> String {
     let (mut plain, mut is_text, mut is_escaped) = (String::with_capacity(json.len()), false, false);
     for c in json.chars() {
-        let follows_digit = plain.ends_with(|c: char| c.is_ascii_digit());
-        if is_text || !follows_digit || !"kKmMgGtT".contains(c) {
-            plain.push(c);
+        let is_unit = !is_text && UNITS.iter().any(|(unit, _)| *unit == c);
+        plain.push(c);
+        if is_unit {
+            let begin =
+                plain[..plain.len() - 1].trim_end_matches(|c: char| c.is_ascii_digit() || c == '.').len();
+            if let Some(number) = size(&plain[begin..]) {
+                plain.replace_range(begin.., &number.to_string());
+            }
         }
         is_text ^= c == '"' && !is_escaped;
         is_escaped = is_text && c == '\\' && !is_escaped;
@@ -64,5 +81,22 @@ pub(super) fn size(text: &str) -> Option<f64> {
     match read(Kind::Size, text)? {
         Reading::Number(number) => Some(number),
         Reading::Other => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    #[test]
+    fn units_are_factors_also_in_json() {
+        for (text, number) in
+            [("2k", Some(2e3)), ("1.5k", Some(1500.0)), ("4K", Some(4096.0)), ("1.5K", None), ("-1k", None)]
+        {
+            assert_eq!(super::size(text), number, "{text}");
+        }
+        let read = super::json(r#"{"size": 4k, "other": [2M, 1.5k], "text": "4k", "plain": 4}"#).unwrap();
+        assert_eq!(read, json!({"size": 4000, "other": [2_097_152, 1500], "text": "4k", "plain": 4}));
+        assert!(super::json(r#"{"size": k}"#).is_err());
     }
 }

@@ -5,7 +5,10 @@ use longboat_api::vllm::{
     flags::{Count, Flag},
 };
 
-use super::words::{Word, Words};
+use super::{
+    reading::{Reading, read},
+    words::{Word, Words},
+};
 
 /// A flag that is given.
 pub(super) struct FlagUse<'a> {
@@ -97,7 +100,15 @@ impl<'a> FlagUse<'a> {
 
     /// Returns the number that is its value.
     pub(super) fn number(&self) -> Option<i64> {
-        self.texts().first()?.parse().ok()
+        let (_, flag) = self.flag?;
+        match read(flag.kind, self.texts().first()?)? {
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "saturates, and only whole numbers are compared"
+            )]
+            Reading::Number(number) => Some(number as i64),
+            Reading::Other => None,
+        }
     }
 }
 
