@@ -7,7 +7,7 @@ use longboat_api::{
     v1alpha2::{API_VERSION, LLMInferenceService},
 };
 use longboat_compose::Effective;
-use longboat_key::Key;
+use longboat_key::{Key, Namespace};
 use longboat_manifest::Document;
 use longboat_plan::{ChildKind, Refusal, counted, paths, refusals};
 use longboat_strategy::Cause;
@@ -103,13 +103,17 @@ impl Layers<'_> {
     /// Creates a finding at the field of the service, or of the config from which the field comes.
     fn place(&self, path: &str) -> Finding {
         let metadata = &self.service.metadata;
-        let name = ObjectName {
-            api_version: API_VERSION.to_owned(),
-            kind: "LLMInferenceService".to_owned(),
-            namespace: metadata.namespace.clone().unwrap_or_default(),
-            name: metadata.name.clone().unwrap_or_default(),
-        };
         let own = self.scene.document("LLMInferenceService", &Key::of(self.service));
+        // A manifest may have another version.
+        let name = own.map_or_else(
+            || ObjectName {
+                api_version: API_VERSION.to_owned(),
+                kind: "LLMInferenceService".to_owned(),
+                namespace: metadata.namespace.clone().unwrap_or_default(),
+                name: metadata.name.clone().unwrap_or_default(),
+            },
+            |own| ObjectName::of(own, Namespace::of(metadata)),
+        );
         let given = self.effective.into_iter().flat_map(|effective| self.scene.layer_documents(effective));
         let given = given.map(|(key, document)| (document, Some(key)));
         // The topmost of the layers that have the most of the path.
@@ -266,6 +270,17 @@ mod tests {
                  describe the model server in the container `main`, and none has a container `vllm`)"
             ]
         );
+    }
+
+    #[test]
+    fn a_finding_has_the_version_of_the_manifest() {
+        let text = service(NO_IMAGE).replace("v1alpha2", "v1alpha1");
+        let reading = longboat_manifest::parse_all("f.yaml", &text);
+        let report = validate(reading, &Settings::default());
+        let refused: Vec<_> = report.findings.iter().filter(|found| found.is_error()).collect();
+        let object = refused[0].object.as_ref().unwrap();
+        assert_eq!(object.api_version, "serving.kserve.io/v1alpha1", "{refused:#?}");
+        assert_eq!(report.checked, [(object.clone(), false)]);
     }
 
     #[test]
