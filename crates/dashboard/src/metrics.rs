@@ -63,28 +63,49 @@ pub(crate) fn read(page: &str) -> Sample {
     for line in page.lines() {
         let Some((name, series)) = Series::of_line(line) else { continue };
         let value = series.value;
-        let Some(name) = name.strip_prefix("vllm:") else { continue };
+        // Earlier releases of vLLM have some names with `gpu_`. Of other engines, these are the metrics that mean the same.
         let place = match name {
-            "num_requests_waiting" => &mut sample.waiting,
-            "num_requests_running" => &mut sample.running,
-            // Earlier releases of vLLM have the names with `gpu_`.
-            "kv_cache_usage_perc" | "gpu_cache_usage_perc" => {
+            "vllm:num_requests_waiting"
+            | "sglang:num_queue_reqs"
+            | "trtllm_num_requests_waiting"
+            | "llamacpp:requests_deferred" => &mut sample.waiting,
+            "vllm:num_requests_running"
+            | "sglang:num_running_reqs"
+            | "trtllm_num_requests_running"
+            | "llamacpp:requests_processing" => &mut sample.running,
+            "vllm:kv_cache_usage_perc"
+            | "vllm:gpu_cache_usage_perc"
+            | "sglang:token_usage"
+            | "trtllm_kv_cache_utilization" => {
                 sample.kv_usage = sample.kv_usage.max(value);
                 continue;
             }
-            "prefix_cache_queries_total" | "gpu_prefix_cache_queries_total" => &mut sample.queries,
-            "prefix_cache_hits_total" | "gpu_prefix_cache_hits_total" => &mut sample.hits,
-            "prompt_tokens_total" => &mut sample.prompt_tokens,
-            "generation_tokens_total" => &mut sample.tokens,
-            "request_success_total" => {
+            "vllm:prefix_cache_queries_total" | "vllm:gpu_prefix_cache_queries_total" => &mut sample.queries,
+            "vllm:prefix_cache_hits_total" | "vllm:gpu_prefix_cache_hits_total" => &mut sample.hits,
+            "vllm:prompt_tokens_total" | "sglang:prompt_tokens_total" | "llamacpp:prompt_tokens_total" => {
+                &mut sample.prompt_tokens
+            }
+            "vllm:generation_tokens_total"
+            | "sglang:generation_tokens_total"
+            | "llamacpp:tokens_predicted_total" => &mut sample.tokens,
+            "vllm:request_success_total" => {
                 if series.label("finished_reason").as_deref() == Some("error") {
                     sample.errors += value;
                 }
                 &mut sample.requests
             }
-            "time_to_first_token_seconds_sum" => &mut sample.first_token_seconds,
-            "time_to_first_token_seconds_count" => &mut sample.first_tokens,
-            "time_to_first_token_seconds_bucket" => {
+            "sglang:e2e_request_latency_seconds_count" | "trtllm_e2e_request_latency_seconds_count" => {
+                &mut sample.requests
+            }
+            "vllm:time_to_first_token_seconds_sum"
+            | "sglang:time_to_first_token_seconds_sum"
+            | "trtllm_time_to_first_token_seconds_sum" => &mut sample.first_token_seconds,
+            "vllm:time_to_first_token_seconds_count"
+            | "sglang:time_to_first_token_seconds_count"
+            | "trtllm_time_to_first_token_seconds_count" => &mut sample.first_tokens,
+            "vllm:time_to_first_token_seconds_bucket"
+            | "sglang:time_to_first_token_seconds_bucket"
+            | "trtllm_time_to_first_token_seconds_bucket" => {
                 add(&mut cumulative, series.label("le").as_deref(), value);
                 continue;
             }
@@ -206,6 +227,31 @@ broken{
             first_token_buckets: vec![Bucket(0.1, Some(0.5), 2.0), Bucket(1.0, None, 1.0)],
         };
         assert_eq!(read(page), expected);
+    }
+
+    #[test]
+    fn engines_other_than_vllm_are_read_under_their_names() {
+        let page = "\
+sglang:num_queue_reqs{engine_type=\"unified\"} 3
+sglang:num_running_reqs{engine_type=\"unified\"} 2
+sglang:token_usage 0.5
+sglang:generation_tokens_total 12
+sglang:e2e_request_latency_seconds_count 4
+sglang:time_to_first_token_seconds_bucket{le=\"+Inf\"} 3
+";
+        let sglang = Sample {
+            waiting: 3.0,
+            running: 2.0,
+            kv_usage: 0.5,
+            tokens: 12.0,
+            requests: 4.0,
+            first_token_buckets: vec![Bucket(0.0, None, 3.0)],
+            ..Sample::default()
+        };
+        assert_eq!(read(page), sglang);
+        let page = "llamacpp:requests_processing 2\nllamacpp:requests_deferred 1\nllamacpp:tokens_predicted_total 5\n";
+        let llama = Sample { waiting: 1.0, running: 2.0, tokens: 5.0, ..Sample::default() };
+        assert_eq!(read(page), llama);
     }
 
     #[test]
