@@ -28,7 +28,7 @@ use longboat_api::{
 use longboat_compose::PresetNames;
 use longboat_controller::{Args, ViewError, reader, view};
 use longboat_gateway::{API_KEY_LABEL, api_key_problems};
-use longboat_key::{Name, Namespace};
+use longboat_key::{Key, Name, Namespace};
 use longboat_plan::Snapshot;
 use serde::de::DeserializeOwned;
 
@@ -279,7 +279,8 @@ async fn installation(client: &Client, facts: &mut Facts, ours: bool) {
     }
     let pods = Api::namespaced(client.clone(), &system);
     let what = format!("pods of {system}");
-    facts.pods.extend(listed(pods, &ListParams::default(), &what, &mut facts.hidden).await);
+    let all = listed(pods, &ListParams::default(), &what, &mut facts.hidden).await;
+    add_unknown(&mut facts.pods, all);
     facts.mutating = own_webhooks(client, &mut facts.hidden).await;
     facts.validating = own_webhooks(client, &mut facts.hidden).await;
     if facts.controller.is_some() {
@@ -289,6 +290,12 @@ async fn installation(client: &Client, facts: &mut Facts, ours: bool) {
         webhooks::admission(client, &system, facts).await;
         webhooks::conversion(client, &system, facts).await;
     }
+}
+
+/// Adds pods of the platform's namespace. Those of services there are known already.
+fn add_unknown(pods: &mut Vec<Pod>, all: Vec<Pod>) {
+    let known: BTreeSet<Key> = pods.iter().map(Key::of).collect();
+    pods.extend(all.into_iter().filter(|pod| !known.contains(&Key::of(pod))));
 }
 
 /// Returns our webhook configurations.
@@ -349,5 +356,17 @@ mod tests {
         let found = own_webhooks::<MutatingWebhookConfiguration>(&client, &mut Vec::new()).await;
         let kept: Vec<_> = found.iter().map(ResourceExt::name_any).collect();
         assert_eq!(kept, ["llminferenceservice.serving.kserve.io"]);
+    }
+
+    #[test]
+    fn a_pod_of_a_service_in_the_platforms_namespace_counts_once() {
+        let pod = |name: &str| {
+            let metadata = json!({"namespace": "kserve", "name": name});
+            serde_json::from_value::<Pod>(json!({"metadata": metadata})).unwrap()
+        };
+        let mut pods = vec![pod("llm")];
+        add_unknown(&mut pods, vec![pod("controller"), pod("llm")]);
+        let names: Vec<_> = pods.iter().map(ResourceExt::name_any).collect();
+        assert_eq!(names, ["llm", "controller"]);
     }
 }
