@@ -87,7 +87,8 @@ fn wait_for_controller(server: &Server, ports: Ports, mut install: Command) -> P
 fn make_platform(server: &Server) {
     install_others(server);
     server.api.make_namespace("kserve");
-    let text = std::fs::read_to_string(tools::root().join("crates/local/src/objects/platform.yaml")).unwrap();
+    let text =
+        std::fs::read_to_string(tools::root().join("crates/compose/src/platform/objects.yaml")).unwrap();
     let group = "/apis/gateway.networking.k8s.io/v1";
     for object in serde_saphyr::from_multiple::<Value>(&text).unwrap() {
         match object["kind"].as_str() {

@@ -100,7 +100,7 @@ impl Cluster {
             install_api(&server.api, &definition);
         }
         kubectl(&["wait", "crd", "--all", "--for=condition=Established"]).ok();
-        let platform = tools::root().join("crates/local/src/objects/platform.yaml");
+        let platform = tools::root().join("crates/compose/src/platform/objects.yaml");
         kubectl(&["apply", "--server-side", "-f", platform.to_str().unwrap()]).ok();
         // kubectl has applied the CRDs and the platform settings, so the installer must take over their fields.
         let (installed, controller) = installer::install(&server, Ports::free(), &["--force-conflicts"]);

@@ -51,7 +51,7 @@ pub(crate) fn install(server: &Server) {
         install_api(&server.api, &definition);
     }
     install_others(server);
-    let platform = tools::root().join("crates/local/src/objects/platform.yaml");
+    let platform = tools::root().join("crates/compose/src/platform/objects.yaml");
     let applied = || kubectl(server, &["apply", "--server-side", "-f", platform.to_str().unwrap()]);
     until("the platform's settings are there", || applied().status.success());
     kubectl(

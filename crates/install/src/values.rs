@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use longboat_api::annotations::STORAGE_SECRET_NAME;
 use longboat_compose::platform;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
@@ -228,41 +227,12 @@ impl Default for SharedPicker {
 impl Default for PlatformValues {
     /// The settings of KServe, without those that only other kinds of KServe need.
     fn default() -> Self {
-        let settings = [
-            (
-                "ingress",
-                json!({
-                    "ingressGateway": "kserve/kserve-ingress-gateway",
-                    "kserveIngressGateway": "kserve/kserve-ingress-gateway",
-                    "urlScheme": "http",
-                }),
-            ),
-            (
-                "storageInitializer",
-                json!({
-                    "cpuRequest": "100m",
-                    "cpuLimit": "1",
-                    "memoryRequest": "100Mi",
-                    "enableModelcar": true,
-                    "cpuModelcar": "10m",
-                    "memoryModelcar": "15Mi",
-                    "uidModelcar": 1010,
-                }),
-            ),
-            (
-                "credentials",
-                json!({
-                    "storageSpecSecretName": "storage-config",
-                    "storageSecretNameAnnotation": STORAGE_SECRET_NAME,
-                    "gcs": {"gcsCredentialFileName": "gcloud-application-credentials.json"},
-                    "s3": {
-                        "s3AccessKeyIDName": "AWS_ACCESS_KEY_ID",
-                        "s3SecretAccessKeyName": "AWS_SECRET_ACCESS_KEY",
-                    },
-                }),
-            ),
-        ];
-        let settings = settings.into_iter().map(|(key, value)| (key.to_owned(), object(value))).collect();
+        let objects: Vec<Value> = serde_saphyr::from_multiple(platform::OBJECTS).unwrap_or_default();
+        let settings = objects.iter().find(|object| object["kind"] == "ConfigMap");
+        let settings = settings.and_then(|settings| settings["data"].as_object()).into_iter().flatten();
+        let settings = settings
+            .filter_map(|(key, text)| Some((key.clone(), serde_json::from_str(text.as_str()?).ok()?)))
+            .collect();
         Self { create: true, settings }
     }
 }

@@ -7,7 +7,7 @@ use kube::Client;
 use longboat_api::{groups, names::DEFAULT_SYSTEM_NAMESPACE};
 use longboat_compose::{
     PresetNames,
-    platform::IMAGE,
+    platform::{IMAGE, OBJECTS},
     presets::{self, BrokenPreset},
 };
 use longboat_key::Namespace;
@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 
 use crate::apply::{self, ApplyError, Owner};
 
-const PLATFORM: &str = include_str!("objects/platform.yaml");
 /// The setting with the address for KEDA's triggers. Nobody listens there: the node evaluates the queries itself.
 const PROMETHEUS: &str = r#"{"prometheus": {"url": "http://prometheus.invalid"}}"#;
 const CONTROLLER: &str = include_str!("objects/controller.yaml");
@@ -49,7 +48,7 @@ pub(crate) async fn install(client: &Client, gateway: SocketAddr) -> Result<(), 
     for definition in longboat_api::crd::pickers().into_iter().chain(longboat_api::crd::gateway_kinds()) {
         apply::one(client, Owner::Up, None, definition).await?;
     }
-    let platform = manifest::parse("platform", PLATFORM)?.into_iter().map(|mut document| {
+    let platform = manifest::parse("platform", OBJECTS)?.into_iter().map(|mut document| {
         if document.object["kind"] == "Gateway" {
             document.object["spec"]["listeners"][0]["port"] = Value::from(gateway.port());
             // Its own address would be another one.

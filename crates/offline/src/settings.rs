@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use longboat_api::names;
-use longboat_compose::PresetNames;
+use longboat_compose::{PresetNames, platform::OBJECTS};
 use longboat_key::Namespace;
 use longboat_manifest::{Document, ManifestError};
 use longboat_plan::Capabilities;
@@ -11,9 +11,6 @@ use serde_json::Value;
 
 /// The namespace of objects without one, as in kubectl.
 pub const DEFAULT_NAMESPACE: &str = "default";
-
-/// The platform of a new installation: settings and default Gateway. Local mode installs the same.
-pub(crate) const DEFAULT_PLATFORM: &str = include_str!("../../local/src/objects/platform.yaml");
 
 /// The key that a controller requires in the platform's ConfigMap.
 const REQUIRED_KEY: &str = "storageInitializer";
@@ -29,7 +26,7 @@ pub fn complete_platform(document: &mut Document) -> Result<Option<&'static str>
     if !(data.is_object() || data.is_null()) || data.get(REQUIRED_KEY).is_some() {
         return Ok(None);
     }
-    let defaults = longboat_manifest::parse("the built-in platform", DEFAULT_PLATFORM)?;
+    let defaults = longboat_manifest::parse("the built-in platform", OBJECTS)?;
     let mut data = defaults.iter().map(|default| &default.object["data"][REQUIRED_KEY]);
     let Some(value) = data.find(|value| !value.is_null()) else { return Ok(None) };
     document.object["data"][REQUIRED_KEY] = value.clone();

@@ -17,6 +17,10 @@ pub use section::PlatformError;
 use section::section;
 pub use spelling::{MisspeltKey, misspelt_keys};
 
+/// The platform of a new installation, as YAML: its namespace, its settings and its default Gateway. Local mode and commands without a
+/// cluster have the same.
+pub const OBJECTS: &str = include_str!("objects.yaml");
+
 /// The parsed settings. `Default` is what an empty ConfigMap would mean if its quantities were set.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]

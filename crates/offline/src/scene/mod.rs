@@ -14,7 +14,7 @@ use longboat_api::{
 };
 use longboat_compose::{
     ComposeError, Composer, ConfigMapSource, ConfigSet, ConfigSource, Effective, Inputs, Layer, Origin,
-    Platform, PresetNames, Warning, outcome::Outcome, presets, texts_of,
+    Platform, PresetNames, Warning, outcome::Outcome, platform::OBJECTS, presets, texts_of,
 };
 use longboat_key::{Key, Name, Namespace, nearest};
 use longboat_manifest::Document;
@@ -24,7 +24,7 @@ use serde_json::json;
 use crate::{
     assume,
     finding::Finding,
-    settings::{DEFAULT_PLATFORM, Presets, Settings, texts},
+    settings::{Presets, Settings, texts},
     stored::{Cluster, StoredManifest},
 };
 
@@ -125,7 +125,7 @@ impl Scene {
     /// Creates a scene with only the objects of an installation.
     pub(crate) fn fresh(settings: &Settings) -> Result<Self, SceneError> {
         let system = settings.system_namespace.as_deref();
-        let defaults = longboat_manifest::parse("the built-in platform", DEFAULT_PLATFORM)
+        let defaults = longboat_manifest::parse("the built-in platform", OBJECTS)
             .map_err(|error| SceneError::Default(error.to_string()))?;
         let mut snapshot = Snapshot::empty(
             // What a command prints must not depend on the day on which it runs.

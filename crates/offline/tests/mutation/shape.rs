@@ -7,7 +7,7 @@ use longboat_api::{
     names,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceStatus},
 };
-use longboat_compose::{Effective, outcome};
+use longboat_compose::{Effective, outcome, platform::OBJECTS};
 use longboat_offline::{
     Settings,
     scene::{self, Scene},
@@ -109,7 +109,7 @@ impl Shape {
         let folder = root.join("tests/cases/topology");
         let read =
             |file: &Path| longboat_manifest::parse("shape.yaml", &fs::read_to_string(file).unwrap()).unwrap();
-        let mut platform = read(&root.join("crates/local/src/objects/platform.yaml"));
+        let mut platform = longboat_manifest::parse("platform.yaml", OBJECTS).unwrap();
         platform.retain(|document| document.name() == names::PLATFORM_CONFIG_MAP);
         let mut platform = platform.pop().unwrap();
         platform.object["data"]["autoscaling-wva-controller-config"] =
