@@ -103,7 +103,8 @@ pub fn warnings(scene: &Scene, service: &LLMInferenceService, planned: &PlannedS
     let mut all = Vec::new();
     if let Some(effective) = &planned.effective {
         all = of_layers(scene, service, effective);
-        all.extend(advice::of(scene, service, effective).iter().map(|advice| warning(advice.sentence())));
+        let advice = advice::of(scene, service, effective, Some(&planned.plan));
+        all.extend(advice.iter().map(|advice| warning(advice.sentence())));
     }
     let events = planned.plan.events.iter();
     all.extend(events.map(|event| warning(format!("{}: {}", event.reason, event.message))));

@@ -31,14 +31,20 @@ mod variables;
 
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_compose::Effective;
+use longboat_plan::Plan;
 
 use crate::{finding::Advice, scene::Scene};
 
 /// Where the model server finds the model.
 const MODEL_PATH: &str = "/mnt/models";
 
-/// Returns all advice about a service that composed to `effective`.
-pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effective) -> Vec<Advice> {
+/// Returns all advice about a service that composed to `effective`, with its plan if it has one.
+pub(crate) fn of(
+    scene: &Scene,
+    service: &LLMInferenceService,
+    effective: &Effective,
+    plan: Option<&Plan>,
+) -> Vec<Advice> {
     let mut all = model::check(scene.snapshot(), service, &effective.spec);
     all.extend(engine_flags::check(service, &effective.spec));
     all.extend(engine_key::check(service, &effective.spec));
@@ -67,7 +73,7 @@ pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
     all.extend(probe_path::check(&effective.spec));
     all.extend(probe_port::check(&effective.spec));
     all.extend(probe_scheme::check(&effective.spec));
-    all.extend(pool::check(scene, service, effective));
+    all.extend(plan.and_then(|plan| pool::check(service, plan)));
     all.extend(names::check(scene.snapshot(), service, effective));
     all.extend(variables::check(scene.snapshot(), service, &effective.spec));
     all

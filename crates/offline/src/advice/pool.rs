@@ -4,23 +4,20 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 use longboat_api::{foreign::inferencepool::PoolPort, v1alpha2::LLMInferenceService};
-use longboat_compose::Effective;
 use longboat_key::Name;
-use longboat_plan::names;
+use longboat_plan::{Plan, names};
 
-use crate::{finding::Advice, pods::templates, scene::Scene};
+use crate::{finding::Advice, pods::templates};
 
 /// Finds a selector of the managed pool that matches no pod template of the service.
-pub(super) fn check(scene: &Scene, service: &LLMInferenceService, effective: &Effective) -> Option<Advice> {
-    // Planning is expensive, and the pool of most services is that of the preset.
-    effective.spec.scheduler()?.pool.as_ref()?.spec.as_ref()?;
-    let (mut plan, ..) = scene.plan_spec(service, &effective.spec).ok()?;
-    let picker = names::scheduler(Name::of(&service.metadata));
-    // The pool is for model servers: a selector that fits only the picker is wrong, too.
-    plan.children.deployments.retain(|deployment| deployment.metadata.name.as_ref() != Some(&picker));
+pub(super) fn check(service: &LLMInferenceService, plan: &Plan) -> Option<Advice> {
+    let picker = plan.children.deployment(&names::scheduler(Name::of(&service.metadata)));
+    let of_picker = picker.and_then(|picker| Some(&picker.spec.as_ref()?.template));
     let pool = &plan.children.inference_pools.first()?.spec;
     let selector = &pool.selector.match_labels;
-    let templates: Vec<&PodTemplateSpec> = templates(&plan.children).collect();
+    // The pool is for model servers: a selector that fits only the picker is wrong, too.
+    let templates: Vec<&PodTemplateSpec> =
+        templates(&plan.children).filter(|template| Some(*template) != of_picker).collect();
     let selected = || {
         let templates = templates.iter();
         templates.filter(|template| selector.iter().all(|label| has_label(template, label)))

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
 use longboat_compose::Effective;
 use longboat_key::Key;
+use longboat_manifest::parallel;
 use longboat_plan::{paths, same_value};
 use longboat_types::type_of_object;
 use serde::Serialize;
@@ -19,7 +20,7 @@ use crate::{
     explain::{self, Setter, View},
     objects::{self, Object},
     refusal, render,
-    scene::{PlanningError, Scene},
+    scene::{PlannedService, PlanningError, Scene},
 };
 
 /// Fields of an object that do not describe its desired state.
@@ -146,9 +147,12 @@ pub struct PlanFailure {
 /// changes their composed spec.
 pub fn diff(before: &Scene, after: &Scene, live: bool) -> (Vec<Difference>, Vec<PlanFailure>) {
     let (mut all, mut failed) = (Vec::new(), Vec::new());
-    for subject in &after.subjects {
+    let differences = parallel::map(&after.subjects, |subject| {
         let old = before.subject(&Key::of(&*subject.service)).map(|old| &*old.service);
-        match one(before, old, after, &subject.service, live) {
+        one(before, old, after, &subject.service, live)
+    });
+    for (subject, difference) in after.subjects.iter().zip(differences) {
+        match difference {
             Ok(difference) if subject.given || live && !difference.effective.is_empty() => {
                 all.push(difference);
             }
@@ -184,11 +188,10 @@ fn one(
     if let Some(message) = refusal::message(after, new, &planned) {
         return Err(PlanningError::Refused(message));
     }
-    let spec = planned.effective.as_ref().map_or(&new.spec, |effective| &*effective.spec);
     // A service that cannot be composed before the change has nothing to compare with.
     let old_planned = old.and_then(|old| before.plan(old).ok());
     let old_spec = old_planned.as_ref().and_then(|planned| planned.effective.as_ref()).map(|old| &*old.spec);
-    let effective = effective_changes(after, new, old_spec, spec);
+    let effective = effective_changes(after, new, old_spec, planned.effective.as_ref());
 
     let mut children = Vec::new();
     let mut rolls = Vec::new();
@@ -228,7 +231,7 @@ fn one(
             }
             (None, None) => continue,
         };
-        rolls.extend(rollout_reasons(after, new, planned.effective.as_ref(), &change));
+        rolls.extend(rollout_reasons(after, new, &planned, &change));
         children.push(change);
     }
     Ok(Difference {
@@ -286,13 +289,17 @@ fn effective_changes(
     after: &Scene,
     service: &LLMInferenceService,
     old: Option<&LLMInferenceServiceSpec>,
-    new: &LLMInferenceServiceSpec,
+    effective: Option<&Effective>,
 ) -> Vec<FieldChange> {
+    let new = effective.map_or(&service.spec, |effective| &*effective.spec);
     let json = |spec: Option<&LLMInferenceServiceSpec>| json!({ "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService", "spec": spec });
     let mut found = changes(&json(old), &json(Some(new)));
-    let setters = explain::setters(after, service);
-    for change in found.iter_mut().filter(|change| change.after.is_some()) {
-        change.set_by = setters.get(&change.pointer).cloned();
+    // Most services do not change, and finding the layers of all fields is expensive.
+    if let Some(effective) = effective.filter(|_| !found.is_empty()) {
+        let setters = explain::setters(View { scene: after, service, effective });
+        for change in found.iter_mut().filter(|change| change.after.is_some()) {
+            change.set_by = setters.get(&change.pointer).cloned();
+        }
     }
     found
 }
@@ -330,7 +337,7 @@ fn changes(before: &Value, after: &Value) -> Vec<FieldChange> {
 fn rollout_reasons(
     after: &Scene,
     service: &LLMInferenceService,
-    effective: Option<&Effective>,
+    planned: &PlannedService,
     change: &ChildChange,
 ) -> Option<Roll> {
     let (kind, name) = change.object.split_once('/')?;
@@ -347,8 +354,12 @@ fn rollout_reasons(
     // A field that is gone has no trace in the new plan.
     let asked: BTreeSet<&str> =
         of_pods.iter().filter(|field| field.after.is_some()).map(|field| field.path.as_str()).collect();
+    let effective = planned.effective.as_ref().filter(|_| !asked.is_empty());
     let mut sources = effective
-        .map(|effective| explain::sources(View { scene: after, service, effective }, (kind, name), &asked))
+        .map(|effective| {
+            let view = View { scene: after, service, effective };
+            explain::sources(view, &planned.plan, (kind, name), &asked)
+        })
         .unwrap_or_default();
     let because = of_pods.into_iter().map(|field| Cause {
         path: field.path.clone(),

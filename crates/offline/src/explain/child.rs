@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use longboat_compose::field_path::FieldPath;
 use longboat_plan::{
+    Plan,
     paths::{self, Step},
     trace::{Target, Traces},
 };
@@ -101,15 +102,14 @@ fn written(object: &Object) -> String {
 }
 
 /// Describes the origin of each of these fields of a child: fields of the composed spec and other inputs. The result has
-/// nothing for fields that the child does not have, and is empty if the service cannot be planned.
+/// nothing for fields that the child does not have.
 pub(crate) fn sources(
     view: View<'_>,
+    plan: &Plan,
     (kind, name): (&str, &str),
     fields: &BTreeSet<&str>,
 ) -> BTreeMap<String, Vec<String>> {
-    let View { scene, service, effective } = view;
-    let Ok((plan, ..)) = scene.plan_spec(service, &effective.spec) else { return BTreeMap::new() };
-    let objects = render::finished(&plan);
+    let objects = render::finished(plan);
     let asked = |object: &Object| object.value["kind"] == kind && *object.reference.key.name == *name;
     let Some(at) = objects.iter().position(asked) else { return BTreeMap::new() };
     let leaves = paths::leaves(&objects[at].value).into_iter();

@@ -128,12 +128,9 @@ pub fn explain(
     Ok(Explanation::Fields { service: name, fields })
 }
 
-/// Returns the layer that set each field of a service's composed spec, by JSON pointer into `{"spec": …}`. Empty if the
-/// service cannot be composed.
-pub(crate) fn setters(scene: &Scene, service: &LLMInferenceService) -> BTreeMap<String, Setter> {
-    let Ok(effective) = scene.compose(service) else { return BTreeMap::new() };
-    let view = View { scene, service, effective: &effective };
-    let provenance = effective.provenance();
+/// Returns the layer that set each field of a service's composed spec, by JSON pointer into `{"spec": …}`.
+pub(crate) fn setters(view: View<'_>) -> BTreeMap<String, Setter> {
+    let provenance = view.effective.provenance();
     let each = provenance.iter();
     each.map(|(path, leaf)| (format!("/spec{}", leaf.pointer), view.setter(&leaf.origin, path))).collect()
 }

@@ -1,9 +1,10 @@
 //! Finds the origin of the fields of children: in the composed spec ([`longboat_plan::trace`]), in the service's metadata,
 //! and in the platform's settings.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
+use longboat_compose::Platform;
 use longboat_plan::trace::{CHANGE, GROUPS, Probe, Target, Traces, have_same_kinds};
 use serde_json::Value;
 
@@ -23,8 +24,15 @@ pub(super) fn of(
     let plan_changed = |spec: &LLMInferenceServiceSpec| plan(scene, service, spec);
     let probe = Probe { plan: &plan_changed, spec: &json, objects: &before };
     let mut traces = probe.traces(fields, GROUPS);
-    for (words, service, scene_changed) in surroundings(scene, service) {
-        let scene = scene_changed.as_ref().unwrap_or(scene);
+    // Of a field that is copied, only the place from which it is copied is told.
+    if traces.values().all(|trace| trace.copied.is_some()) {
+        return traces;
+    }
+    let same = of_service(service).into_iter().map(|(words, changed)| (words, scene, changed));
+    let platforms = scene.changed_platforms(platforms).iter();
+    let platforms =
+        platforms.map(|(words, changed)| (format!("the platform's {words}"), changed, service.clone()));
+    for (words, scene, service) in same.chain(platforms) {
         // The output of templates depends on these inputs too, so this starts with composition. If that fails (another
         // namespace has other configs), it starts with the unchanged composed spec.
         let composed = scene.plan(&service).ok().map(|planned| values(&render::finished(&planned.plan)));
@@ -49,16 +57,13 @@ fn values(objects: &[Object]) -> Vec<Value> {
     objects.iter().map(|object| object.value.clone()).collect()
 }
 
-/// Returns the service's metadata and the platform settings, changed one by one.
-fn surroundings(
-    scene: &Scene,
-    service: &LLMInferenceService,
-) -> Vec<(String, LLMInferenceService, Option<Scene>)> {
+/// Returns the service with its metadata changed one by one.
+fn of_service(service: &LLMInferenceService) -> Vec<(String, LLMInferenceService)> {
     let mut all = Vec::new();
     let mut with = |words: &str, change: &dyn Fn(&mut LLMInferenceService)| {
         let mut service = service.clone();
         change(&mut service);
-        all.push((words.to_owned(), service, None));
+        all.push((words.to_owned(), service));
     };
     let append = |text: &mut Option<String>| {
         if let Some(text) = text {
@@ -79,11 +84,16 @@ fn surroundings(
             replace(&mut service.metadata.annotations, key);
         });
     }
-    let mut platform = |words: &str, change: &dyn Fn(&mut longboat_compose::Platform)| {
-        let mut settings = (*scene.snapshot().platform).clone();
+    all
+}
+
+/// Returns the settings of the platform, changed one by one.
+fn platforms(unchanged: &Platform) -> Vec<(&'static str, Platform)> {
+    let mut all = Vec::new();
+    let mut platform = |words, change: &dyn Fn(&mut Platform)| {
+        let mut settings = unchanged.clone();
         change(&mut settings);
-        let changed = scene.with_platform(Arc::new(settings));
-        all.push((format!("the platform's {words}"), service.clone(), Some(changed)));
+        all.push((words, settings));
     };
     platform("storageInitializer.image", &|all| all.storage.image.push_str(CHANGE));
     platform("storageInitializer.cpuRequest", &|all| all.storage.cpu_request.push('1'));

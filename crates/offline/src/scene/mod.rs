@@ -4,7 +4,10 @@ mod add;
 mod apply;
 mod error;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 use k8s_openapi::jiff::Timestamp;
 use longboat_admission::MergedSpecs;
@@ -62,6 +65,8 @@ pub struct Scene {
     documents: BTreeMap<(String, Key), Document>,
     /// Whether objects exist to which the manifests refer and that they do not contain.
     assuming: bool,
+    /// Copies with other settings of the platform, by the setting.
+    changed_platforms: OnceLock<Vec<(&'static str, Self)>>,
 }
 
 /// The controller's plan for a service.
@@ -102,7 +107,7 @@ impl ConfigMapSource for Lookup<'_> {
 
 impl Subject {
     /// Whether the service has this name.
-    fn has(&self, key: &Key) -> bool {
+    pub(crate) fn has(&self, key: &Key) -> bool {
         let metadata = &self.service.metadata;
         Namespace::of(metadata) == key.namespace.as_deref() && Name::of(metadata) == key.name.as_deref()
     }
@@ -200,6 +205,7 @@ impl Scene {
             merged: MergedSpecs::default(),
             documents: BTreeMap::new(),
             assuming,
+            changed_platforms: OnceLock::new(),
         }
     }
 
@@ -348,12 +354,22 @@ impl Scene {
         &self.snapshot
     }
 
-    /// Returns a copy of the scene with other platform settings.
-    pub(crate) fn with_platform(&self, platform: Arc<Platform>) -> Self {
-        let mut snapshot = self.snapshot.clone();
-        snapshot.platform = platform;
-        let scene = Self::of(self.configs.clone(), snapshot, self.preset_names.clone(), self.assuming);
-        Self { merged: self.merged.clone(), ..scene }
+    /// Returns copies of the scene with other settings of the platform. They are made once, because each keeps what its composer
+    /// has merged.
+    pub(crate) fn changed_platforms(
+        &self,
+        change: impl Fn(&Platform) -> Vec<(&'static str, Platform)>,
+    ) -> &[(&'static str, Self)] {
+        self.changed_platforms.get_or_init(|| {
+            let changed = change(&self.snapshot.platform).into_iter().map(|(words, platform)| {
+                let mut snapshot = self.snapshot.clone();
+                snapshot.platform = Arc::new(platform);
+                let scene =
+                    Self::of(self.configs.clone(), snapshot, self.preset_names.clone(), self.assuming);
+                (words, Self { merged: self.merged.clone(), ..scene })
+            });
+            changed.collect()
+        })
     }
 
     /// Returns the manifest of an object.

@@ -10,7 +10,7 @@ use crate::{
     advice::{self},
     finding::{Advice, Finding, ObjectName, Source},
     refusal,
-    scene::Scene,
+    scene::{PlannedService, Scene},
 };
 
 /// Returns the advice about a composed service as findings, each at the field of the manifest that sets it.
@@ -20,9 +20,12 @@ pub(super) fn findings(
     name: &ObjectName,
     service: &LLMInferenceService,
     effective: &Effective,
+    planned: Option<&PlannedService>,
 ) -> Vec<Finding> {
-    let mut findings = located(scene, document, name, effective, advice::of(scene, service, effective));
-    findings.extend(missing_secret(scene, document, name, service, effective));
+    let all = advice::of(scene, service, effective, planned.map(|planned| &planned.plan));
+    let mut findings = located(scene, document, name, effective, all);
+    let missing = planned.and_then(|planned| missing_secret(scene, document, name, service, planned));
+    findings.extend(missing);
     findings
 }
 
@@ -66,20 +69,20 @@ fn missing_secret(
     document: &Document,
     name: &ObjectName,
     service: &LLMInferenceService,
-    effective: &Effective,
+    planned: &PlannedService,
 ) -> Option<Finding> {
     let annotation = &scene.snapshot().platform.credentials.storage_secret_name_annotation;
     let secret = service.metadata.annotations.as_ref()?.get(annotation)?;
     let (namespace, key) = (Namespace(&*name.namespace), Name(&**secret));
     // Only planning knows whether there is a download that needs the Secret.
-    let (_, planned_with, _) = scene.plan_spec(service, &effective.spec).ok()?;
     let is_assumed = scene.snapshot().secrets.get(namespace, key).is_none()
-        && planned_with.secrets.get(namespace, key).is_some();
+        && planned.snapshot.secrets.get(namespace, key).is_some();
     is_assumed.then(|| {
         let message = format!("Secret {namespace}/{secret} is not in these files");
         let path = format!("metadata.annotations[{annotation}]");
         let finding = Finding::at(document, name, &path, Source::Plan).warning("SecretNotFound", message);
-        let address = effective.spec.model.uri.address();
+        let spec = planned.effective.as_ref().map_or(&service.spec, |effective| &effective.spec);
+        let address = spec.model.uri.address();
         let command = secret_command(&scene.snapshot().platform, namespace, secret, &address);
         let command = command.map(|command| format!(": `{command}`")).unwrap_or_default();
         finding.with_hint(format!("it must exist on the cluster before the model can be downloaded{command}"))

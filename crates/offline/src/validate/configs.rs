@@ -37,7 +37,8 @@ fn of_config(layers: &Layers<'_>, config: &StoredManifest) -> Vec<Finding> {
     let Some(document) = service(config) else { return Vec::new() };
     let Ok(service) = serde_json::from_value(document.object.clone()) else { return Vec::new() };
     let namespace = config.namespace.as_deref();
-    let mut findings = layers.check(&document, &completed(service), &ObjectName::of(&document, namespace));
+    let (service, name) = (completed(service), ObjectName::of(&document, namespace));
+    let mut findings = layers.check(&document, &service, &name, &layers.scene.plan(&service));
     // What is said about the service, a person cannot mend in the config.
     findings.retain(|finding| {
         finding.file != SOURCE

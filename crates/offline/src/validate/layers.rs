@@ -22,7 +22,7 @@ use crate::{
     advice::keys,
     finding::{Finding, ObjectName, Severity, Source},
     refusal,
-    scene::{PlanningError, Scene},
+    scene::{PlannedService, PlanningError, Scene},
     stored::{hint, object::Examination, template, unknown},
 };
 
@@ -56,6 +56,7 @@ impl Layers<'_> {
         document: &Document,
         service: &LLMInferenceService,
         name: &ObjectName,
+        planned: &Result<PlannedService, PlanningError>,
     ) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut incomplete = false;
@@ -76,22 +77,31 @@ impl Layers<'_> {
         if incomplete {
             return findings;
         }
-        match self.scene.compose(service) {
-            Ok(effective) => {
-                for warning in &effective.warnings {
-                    let finding = Finding::at(document, name, "spec", Source::Compose);
-                    findings.push(finding.warning(warning.reason, &warning.message));
+        let of_plan = planned.as_ref().ok().and_then(|planned| Some((planned, planned.effective.as_ref()?)));
+        let composed;
+        let effective = match of_plan {
+            Some((_, effective)) => effective,
+            // The plan has nothing of a spec that is refused, and a stopped service has a plan without one.
+            None => match self.scene.compose(service) {
+                Ok(effective) => {
+                    composed = effective;
+                    &composed
                 }
-                findings.extend(topologies(document, name, service, &effective));
-                findings.extend(unknown::of_adapters(self.resource, document, name));
-                findings.extend(unknown::without_value(document, name));
-                self.rendered(document, name, &effective, &mut findings);
-                findings.extend(advice::findings(self.scene, document, name, service, &effective));
-                if findings.iter().all(|finding| finding.severity != Severity::Error) {
-                    self.planned(document, service, name, effective, &mut findings);
-                }
-            }
-            Err(error) => findings.extend(self.failed(document, service, name, &error)),
+                Err(error) => return self.failed(document, service, name, &error),
+            },
+        };
+        for warning in &effective.warnings {
+            let finding = Finding::at(document, name, "spec", Source::Compose);
+            findings.push(finding.warning(warning.reason, &warning.message));
+        }
+        findings.extend(topologies(document, name, service, effective));
+        findings.extend(unknown::of_adapters(self.resource, document, name));
+        findings.extend(unknown::without_value(document, name));
+        self.rendered(document, name, effective, &mut findings);
+        let plan = of_plan.map(|(planned, _)| planned);
+        findings.extend(advice::findings(self.scene, document, name, service, effective, plan));
+        if findings.iter().all(|finding| finding.severity != Severity::Error) {
+            self.planned(document, service, name, (effective, planned), &mut findings);
         }
         findings
     }
@@ -103,15 +113,15 @@ impl Layers<'_> {
         document: &Document,
         service: &LLMInferenceService,
         name: &ObjectName,
-        effective: Effective,
+        (effective, planned): (&Effective, &Result<PlannedService, PlanningError>),
         findings: &mut Vec<Finding>,
     ) {
-        let model = effective.spec.model.uri.clone();
-        let (reason, message) = match self.scene.plan_composed(service, Some(effective)) {
+        let model = &effective.spec.model.uri;
+        let (reason, message) = match planned {
             Ok(planned) => {
-                findings.extend(picker::findings(self.scene, document, service, &planned));
-                findings.extend(role_flags::findings(self.scene, document, service, &planned));
-                findings.extend(refusal::findings(self.scene, service, &planned));
+                findings.extend(picker::findings(self.scene, document, service, planned));
+                findings.extend(role_flags::findings(self.scene, document, service, planned));
+                findings.extend(refusal::findings(self.scene, service, planned));
                 if let Some(effective) = &planned.effective {
                     let (plan, namespace) = (&planned.plan, Namespace(&*name.namespace));
                     let mut advice = self.gateways.of_service(&effective.spec, plan);
@@ -121,11 +131,11 @@ impl Layers<'_> {
                     advice.extend(own_routes::of_service(namespace, &effective.spec, plan));
                     findings.extend(advice::located(self.scene, document, name, effective, advice));
                 }
-                findings.extend(self.given.note(document, service, &planned, findings));
-                let Some(problem) = planned.plan.problem else { return };
-                (problem.reason, problem.message)
+                findings.extend(self.given.note(document, service, planned, findings));
+                let Some(problem) = &planned.plan.problem else { return };
+                (problem.reason, problem.message.clone())
             }
-            Err(PlanningError::Rejected(message)) => ("InvalidRenderedConfig", message),
+            Err(PlanningError::Rejected(message)) => ("InvalidRenderedConfig", message.clone()),
             Err(error) => ("PlanError", error.to_string()),
         };
         let is_about_the_model = message.contains("model URI");

@@ -29,7 +29,7 @@ pub use picker::{PICKER_CONFIG, picker_findings};
 
 use crate::{
     Settings,
-    scene::{Scene, SceneError, settings_among},
+    scene::{PlannedService, PlanningError, Scene, SceneError, Subject, settings_among},
     stored::{Cluster, StoredManifest},
 };
 use absent::ManifestObjects;
@@ -125,6 +125,9 @@ fn all(documents: Vec<Document>, settings: &Settings, report: &mut Report) {
     together(&cluster, &sound, Files { broken, given }, settings, report);
 }
 
+/// A service with its plan, or why it has none. Each service is planned once, because this is most of the work.
+type SubjectPlan<'a> = (&'a Subject, Result<PlannedService, PlanningError>);
+
 /// What is known of all manifests, also of those that are not sound.
 struct Files {
     /// The configs with errors.
@@ -188,9 +191,11 @@ fn together(
     // Errors of given presets are reported too.
     report.findings.extend(scene.findings.iter().filter(|finding| finding.is_error()).cloned());
     let Some(resource) = cluster.kinds.stored("LLMInferenceService") else { return };
-    report.findings.extend(scale_target::findings(&scene, sound, &files.given));
-    report.findings.extend(models::findings(&scene));
-    report.findings.extend(own_routes::of_files(&scene, sound, &files.given));
+    let plans = parallel::map(&scene.subjects, |subject| scene.plan(&subject.service));
+    let plans: Vec<SubjectPlan<'_>> = scene.subjects.iter().zip(plans).collect();
+    report.findings.extend(scale_target::findings(&plans, sound, &files.given));
+    report.findings.extend(models::findings(&scene, &plans));
+    report.findings.extend(own_routes::of_files(&scene, &plans, sound, &files.given));
     let layers = Layers {
         scene: &scene,
         facts: &cluster.facts,
@@ -202,9 +207,10 @@ fn together(
     };
     report.findings.extend(configs::findings(&layers, &configs));
     let checked = parallel::map(&services, |stored| {
-        let name = stored.object_name();
-        let subject = scene.subject(&stored.key());
-        let findings = subject.map(|subject| layers.check(&stored.document, &subject.service, &name));
+        let (name, key) = (stored.object_name(), stored.key());
+        let planned = plans.iter().find(|(subject, _)| subject.has(&key));
+        let findings = planned
+            .map(|(subject, planned)| layers.check(&stored.document, &subject.service, &name, planned));
         (name, findings.unwrap_or_default())
     });
     for (name, findings) in checked {

@@ -8,22 +8,24 @@ use longboat_api::{
 };
 use longboat_compose::Effective;
 use longboat_key::{Key, Name};
-use longboat_manifest::parallel;
 use longboat_plan::{RoutedService, group_of, model_collisions, models_of_spec};
 
+use super::SubjectPlan;
 use crate::{
     finding::{Finding, ObjectName, Source},
     scene::Scene,
 };
 
 /// Returns a warning for each service whose requests another service may get.
-pub(super) fn findings(scene: &Scene) -> Vec<Finding> {
-    let services = scene.subjects.iter().map(|subject| &*subject.service);
-    let running = services.filter(|service| !annotations::is_stopped(service.metadata.annotations.as_ref()));
-    let running: Vec<&LLMInferenceService> = running.collect();
+pub(super) fn findings(scene: &Scene, plans: &[SubjectPlan<'_>]) -> Vec<Finding> {
     // Why a service cannot be composed is said about the service.
-    let composed = parallel::map(&running, |service| Some((*service, scene.compose(service).ok()?)));
-    let composed: Vec<(&LLMInferenceService, Effective)> = composed.into_iter().flatten().collect();
+    let composed = plans
+        .iter()
+        .filter(|(subject, _)| !annotations::is_stopped(subject.service.metadata.annotations.as_ref()))
+        .filter_map(|(subject, planned)| {
+            Some((&*subject.service, planned.as_ref().ok()?.effective.as_ref()?))
+        });
+    let composed: Vec<(&LLMInferenceService, &Effective)> = composed.collect();
     let routed = composed.iter().filter_map(|(service, effective)| {
         Some(RoutedService {
             key: Key::of(*service),
@@ -56,8 +58,7 @@ fn route(spec: &LLMInferenceServiceSpec) -> Option<&HTTPRouteSpec> {
 
 /// The path of a model's name.
 fn path(spec: &LLMInferenceServiceSpec, model: &str) -> String {
-    match spec.adapters().iter().position(|adapter| adapter.name.as_deref() == Some(model)) {
-        Some(at) => format!("spec.model.lora.adapters[{at}].name"),
-        None => "spec.model.name".to_owned(),
-    }
+    let mut adapters = spec.models().skip(1);
+    let found = adapters.find(|(_, adapter)| adapter.name.as_deref() == Some(model));
+    format!("{}.name", found.map_or_else(|| "spec.model".to_owned(), |(path, _)| path))
 }

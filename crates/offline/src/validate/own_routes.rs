@@ -14,7 +14,7 @@ use longboat_key::{Key, Name, Namespace};
 use longboat_plan::{Plan, names};
 use regex::Regex;
 
-use super::{absent::ManifestObjects, attachment::of_gateway_api};
+use super::{SubjectPlan, absent::ManifestObjects, attachment::of_gateway_api};
 use crate::{
     finding::{Advice, Finding, ObjectName, Source},
     pods::{is_vllm, main_containers, words},
@@ -100,26 +100,21 @@ pub(super) fn without_back_ends(sound: &[StoredManifest]) -> Vec<Finding> {
 }
 
 /// Returns findings about the HTTPRoutes in the manifests.
-pub(super) fn of_files(scene: &Scene, sound: &[StoredManifest], given: &ManifestObjects) -> Vec<Finding> {
-    let routes: Vec<(&StoredManifest, HTTPRoute)> = of_gateway_api(sound).collect();
-    if routes.is_empty() {
-        return Vec::new();
-    }
+pub(super) fn of_files(
+    scene: &Scene,
+    plans: &[SubjectPlan<'_>],
+    sound: &[StoredManifest],
+    given: &ManifestObjects,
+) -> Vec<Finding> {
     let mut back_ends = BackEnds::default();
     let mut made: BTreeSet<Key> = BTreeSet::new();
-    let mut all_planned = true;
-    for subject in &scene.subjects {
-        // Why a service has no plan is said about the service.
-        match scene.plan(&subject.service) {
-            Ok(planned) => {
-                made.extend(planned.plan.children.http_routes.iter().map(Key::of));
-                planned.effective.iter().for_each(|effective| back_ends.add(&effective.spec, &planned.plan));
-            }
-            Err(_) => all_planned = false,
-        }
+    // Why a service has no plan is said about the service.
+    for planned in plans.iter().filter_map(|(_, planned)| planned.as_ref().ok()) {
+        made.extend(planned.plan.children.http_routes.iter().map(Key::of));
+        planned.effective.iter().for_each(|effective| back_ends.add(&effective.spec, &planned.plan));
     }
     let mut all = Vec::new();
-    if all_planned {
+    if plans.iter().all(|(_, planned)| planned.is_ok()) {
         // An installation has the Gateway of the platform.
         let platform = &scene.snapshot().platform.ingress.gateway;
         all.extend(missing(sound, given, |kind, key| {
@@ -127,7 +122,7 @@ pub(super) fn of_files(scene: &Scene, sound: &[StoredManifest], given: &Manifest
         }));
     }
     // The controller's own, as `render` prints it, is no mistake of a user.
-    for (one, route) in routes.into_iter().filter(|(one, _)| !made.contains(&one.key())) {
+    for (one, route) in of_gateway_api::<HTTPRoute>(sound).filter(|(one, _)| !made.contains(&one.key())) {
         let name = one.object_name();
         let found = back_ends.judge(Namespace::of(&route.metadata), &route.spec.rules, "spec", false);
         all.extend(found.into_iter().map(|found| at(one, &name, found)));

@@ -7,10 +7,10 @@ use longboat_api::v1alpha2::{GROUP, LLMInferenceServiceSpec};
 use longboat_key::{Key, Name, Namespace, nearest};
 use longboat_plan::{ChildKind, names};
 
-use super::absent::ManifestObjects;
+use super::{SubjectPlan, absent::ManifestObjects};
 use crate::{
     finding::{Finding, ObjectName, Source},
-    scene::{PlannedService, Scene, Subject},
+    scene::{PlannedService, Subject},
     stored::StoredManifest,
 };
 
@@ -38,23 +38,22 @@ enum ReplicasField {
 }
 
 /// Returns a warning for each autoscaler whose target is a service, has a name that is almost that of a workload, or is scaled already.
-pub(super) fn findings(scene: &Scene, sound: &[StoredManifest], given: &ManifestObjects) -> Vec<Finding> {
-    let autoscalers = sound.iter().filter(|one| AUTOSCALERS.contains(&one.document.kind()));
-    let mut autoscalers: Vec<&StoredManifest> = autoscalers.collect();
-    // Planning is expensive.
-    if autoscalers.is_empty() {
-        return Vec::new();
-    }
+pub(super) fn findings(
+    plans: &[SubjectPlan<'_>],
+    sound: &[StoredManifest],
+    given: &ManifestObjects,
+) -> Vec<Finding> {
     let (mut workloads, mut made) = (Vec::new(), BTreeSet::new());
-    for subject in &scene.subjects {
+    for (subject, planned) in plans {
         // Why a service has no plan is said about the service.
-        let Ok(planned) = scene.plan(&subject.service) else { continue };
-        workloads.extend(workloads_of(subject, &planned));
+        let Ok(planned) = planned else { continue };
+        workloads.extend(workloads_of(subject, planned));
         made.extend(planned.plan.children.references().map(|child| child.key));
     }
     // The files may have children too: what `render` prints.
-    autoscalers.retain(|one| !made.contains(&one.key()));
-    autoscalers.into_iter().filter_map(|one| of_autoscaler(&workloads, one, given)).collect()
+    let is_own =
+        |one: &&StoredManifest| AUTOSCALERS.contains(&one.document.kind()) && !made.contains(&one.key());
+    sound.iter().filter(is_own).filter_map(|one| of_autoscaler(&workloads, one, given)).collect()
 }
 
 fn of_autoscaler(
