@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures::StreamExt;
+use longboat_offline::validate::shortened;
 use reqwest::StatusCode;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -13,6 +14,9 @@ use crate::printer;
 
 /// The variable with the API key of a service that asks for one. Not OPENAI_API_KEY: that key is for somebody else's servers.
 const API_KEY: &str = "LONGBOAT_API_KEY";
+
+/// The most bytes of a stream that wait for the end of their line.
+const MAX_PENDING_BYTES: usize = 4 << 20;
 
 /// An answer as far as it has arrived.
 #[derive(Debug, Default)]
@@ -66,12 +70,16 @@ pub(crate) async fn stream(service: &Service, mut body: Value, answer: &mut Answ
             StatusCode::UNAUTHORIZED => format!("; put an API key of the service into {API_KEY}"),
             _ => String::new(),
         };
-        bail!("{url} answered {status}: {}{advice}", response.text().await.unwrap_or_default().trim());
+        let text = shortened(super::service::beginning(response).await.trim());
+        bail!("{url} answered {status}: {text}{advice}");
     }
     let mut chunks = response.bytes_stream();
     let mut pending = Vec::new();
     while let Some(chunk) = chunks.next().await {
         pending.extend_from_slice(&chunk.with_context(|| format!("the response of {url} was cut off"))?);
+        if pending.len() > MAX_PENDING_BYTES {
+            bail!("the response of {url} has an event of more than {} MiB", MAX_PENDING_BYTES >> 20);
+        }
         while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = pending.drain(..=end).collect();
             // A chunk may end within a character, but a line does not. Empty lines end events.

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context, anyhow};
+use futures::StreamExt;
 use k8s_openapi::api::core::v1;
 use kube::{Api, Client};
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceStatus};
@@ -18,6 +19,9 @@ pub(crate) const CONNECT_TIMEOUT: std::time::Duration = std::time::Duration::fro
 
 /// How long a server may take to list its models, before the name in the status is taken.
 const MODELS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// The most bytes of a response's body that are read at once.
+const MAX_BODY_BYTES: usize = 4 << 20;
 
 /// A service that is ready to answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,10 +115,22 @@ async fn known_model(question: &Question, url: &str, stated: &str) -> Option<Str
     let request = http(question.resolved()).ok()?.get(url).timeout(MODELS_TIMEOUT);
     let request = question.known_key().into_iter().fold(request, reqwest::RequestBuilder::bearer_auth);
     let response = request.send().await.ok()?;
-    let answer: Value = serde_json::from_slice(&response.bytes().await.ok()?).ok()?;
+    let answer: Value = serde_json::from_str(&beginning(response).await).ok()?;
     let ids: Vec<&str> = answer["data"].as_array()?.iter().filter_map(|model| model["id"].as_str()).collect();
     let known = ids.iter().find(|id| **id == stated).or(ids.first())?;
     Some((*known).to_owned())
+}
+
+/// Returns the beginning of a response's body, as far as it arrives.
+pub(crate) async fn beginning(response: reqwest::Response) -> String {
+    let (mut chunks, mut body) = (response.bytes_stream(), Vec::new());
+    while body.len() < MAX_BODY_BYTES
+        && let Some(Ok(chunk)) = chunks.next().await
+    {
+        body.extend_from_slice(&chunk);
+    }
+    body.truncate(MAX_BODY_BYTES);
+    String::from_utf8_lossy(&body).into_owned()
 }
 
 /// Creates a client for a service of this machine. It ignores the proxy settings of the environment, and it does not verify
@@ -149,5 +165,12 @@ mod tests {
         ]));
         assert_eq!(stated_model(&named, "ns").as_deref(), Some("Qwen/Qwen2"));
         assert_eq!(stated_model(&status(json!([])), "ns"), None);
+    }
+
+    #[tokio::test]
+    async fn a_body_without_an_end_is_read_up_to_a_limit() {
+        let chunks = futures::stream::repeat_with(|| Ok::<_, std::io::Error>(vec![b'x'; 1 << 16]));
+        let response = http::Response::new(reqwest::Body::wrap_stream(chunks));
+        assert_eq!(beginning(response.into()).await.len(), MAX_BODY_BYTES);
     }
 }

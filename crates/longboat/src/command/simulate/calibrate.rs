@@ -8,7 +8,11 @@ use reqwest::{Client, RequestBuilder};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::{cli::CalibrateArgs, printer, up::prompt};
+use crate::{
+    cli::CalibrateArgs,
+    printer,
+    up::{prompt, service},
+};
 
 /// The length of short prompts, in words.
 const SHORT_WORDS: usize = 32;
@@ -75,15 +79,7 @@ fn root(url: &str) -> &str {
 async fn cache_blocks(client: &Client, args: &CalibrateArgs) -> Option<usize> {
     let url = format!("{}/metrics", args.url);
     let answer = client.get(url).timeout(CONNECT_TIMEOUT).send().await.ok()?.error_for_status().ok()?;
-    let mut chunks = answer.bytes_stream();
-    let mut text = Vec::new();
-    while let Some(chunk) = chunks.next().await {
-        text.extend_from_slice(&chunk.ok()?);
-        if text.len() > MAX_ANSWER_BYTES {
-            return None;
-        }
-    }
-    blocks_of(&String::from_utf8_lossy(&text))
+    blocks_of(&service::beginning(answer).await)
 }
 
 /// vLLM has the number of blocks and the tokens of each as labels, and SGLang has both as metrics.
@@ -162,7 +158,7 @@ async fn stream(client: &Client, url: &str, body: &Value) -> anyhow::Result<Meas
     let response = request.send().await.with_context(|| format!("cannot send a request to {url}"))?;
     let status = response.status();
     if !status.is_success() {
-        let text = response.text().await.unwrap_or_default();
+        let text = service::beginning(response).await;
         bail!("{url} answers {status}: {}", text.chars().take(300).collect::<String>());
     }
     let mut chunks = response.bytes_stream();
