@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     TreeObjects, lines,
-    workloads::{self, Owner},
+    workloads::{Index, Owner},
 };
 
 /// The fields of the metadata that people and scripts need.
@@ -15,9 +15,10 @@ const METADATA: [&str; 5] = ["namespace", "name", "uid", "generation", "creation
 /// Returns a `List` of these services. Each has its metadata and status as in the API server, and its
 /// workloads as `children`. Each workload has its pods as `children`.
 pub(crate) fn list(seen: &TreeObjects, names: &[Key]) -> Value {
+    let index = Index::of(seen);
     let found = names.iter().filter_map(|key| lines::find(seen, key));
     let items = found.map(|service| {
-        let children = workloads::of(seen, service).into_iter().map(|workload| {
+        let children = index.workloads(service).into_iter().map(|workload| {
             let pods = workload.pods.iter().map(|pod| object("v1", "Pod", pod, Vec::new())).collect();
             match workload.object {
                 Owner::Deployment(found) => object("apps/v1", "Deployment", found, pods),

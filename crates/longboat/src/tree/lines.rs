@@ -1,6 +1,6 @@
 //! The tree of a service as lines. Pure functions.
 
-use std::collections::BTreeMap;
+use std::{cell::LazyCell, collections::BTreeMap};
 
 use longboat_api::{
     conditions::{Condition, ConditionStatus, types},
@@ -15,13 +15,14 @@ use super::{
     Environment, Line, Mark, Time, TreeObjects,
     conditions::{causes, is_ready, mark, said, serves, step, worst},
     group, pods,
-    workloads::{self, Owner, Workload},
+    workloads::{Index, Owner, Workload},
 };
 
 /// Returns the lines of these services, in their order: one line for each object, and another for each
 /// further reason why a service is not ready.
 pub(crate) fn all(seen: &TreeObjects, names: &[Key], environment: Environment) -> Vec<Line> {
     let mut lines = Vec::new();
+    let index = Index::of(seen);
     for key in names {
         let subject = key.to_string();
         let Some(service) = find(seen, key) else {
@@ -29,7 +30,7 @@ pub(crate) fn all(seen: &TreeObjects, names: &[Key], environment: Environment) -
             lines.push(Line::new(subject, text, Mark::Waiting, 0));
             continue;
         };
-        let workloads = workloads::of(seen, service);
+        let workloads = index.workloads(service);
         let mut causes = causes(service, environment).into_iter();
         lines.push(head(service, &subject, environment, &mut causes, &workloads));
         for condition in causes {
@@ -54,13 +55,15 @@ pub(crate) fn all(seen: &TreeObjects, names: &[Key], environment: Environment) -
 pub(crate) fn heads(seen: &TreeObjects, names: &[Key], environment: Environment) -> Vec<Line> {
     let by_name: BTreeMap<_, _> =
         seen.services.iter().map(|found| (Key::of(found.as_ref()), found)).collect();
+    // If all services work, nobody needs it.
+    let index = LazyCell::new(|| Index::of(seen));
     let line = |key: &Key| {
         let service = by_name.get(key)?;
         let mut causes = causes(service, environment).into_iter();
         let subject = key.to_string();
         // What works needs no cause, and looking for one reads all pods, for each of perhaps a thousand services.
         let works = is_ready(service) || environment == Environment::Laptop && serves(service);
-        let workloads = if works { Vec::new() } else { workloads::of(seen, service) };
+        let workloads = if works { Vec::new() } else { index.workloads(service) };
         Some(head(service, &subject, environment, &mut causes, &workloads))
     };
     names.iter().filter_map(line).collect()

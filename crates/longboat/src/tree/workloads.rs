@@ -1,15 +1,18 @@
 //! The workloads of a service with their pods. Pure functions.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use k8s_openapi::{
     api::{apps::v1::Deployment, core::v1::Pod},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
     jiff::Timestamp,
 };
+use kube::{Resource, ResourceExt};
 use longboat_api::{foreign::leaderworkerset::LeaderWorkerSet, labels, v1alpha2::LLMInferenceService};
-use longboat_key::Namespace;
-use longboat_plan::pods::{SET_NAME, is_ready, selected};
+use longboat_plan::pods::{SET_NAME, is_ready};
 
 use super::TreeObjects;
 
@@ -56,42 +59,73 @@ impl Workload<'_> {
 
 /// Whether all workloads of a service serve with pods that run since this time or later.
 pub(crate) fn serve_since(seen: &TreeObjects, service: &LLMInferenceService, time: Timestamp) -> bool {
-    of(seen, service).iter().all(|workload| workload.serves_since(time))
+    Index::of(seen).workloads(service).iter().all(|workload| workload.serves_since(time))
 }
 
-/// Returns the workloads that a service owns, each kind sorted by name.
-pub(super) fn of<'a>(seen: &'a TreeObjects, service: &LLMInferenceService) -> Vec<Workload<'a>> {
-    let mut deployments: Vec<_> =
-        seen.deployments.iter().filter(|found| owned(&found.metadata, service)).collect();
-    deployments.sort_by_key(|found| &found.metadata.name);
-    let mut sets: Vec<_> = seen.sets.iter().filter(|found| owned(&found.metadata, service)).collect();
-    sets.sort_by_key(|found| &found.metadata.name);
-    let deployments = deployments.into_iter().map(|found| {
-        let selector = found.spec.as_ref().and_then(|spec| spec.selector.match_labels.as_ref());
-        Workload { object: Owner::Deployment(found), pods: pods(seen, &found.metadata, selector) }
-    });
-    let sets = sets.into_iter().map(|found| {
-        let name = found.metadata.name.clone().unwrap_or_default();
-        let selector = BTreeMap::from([(SET_NAME.to_owned(), name)]);
-        Workload { object: Owner::Group(found), pods: pods(seen, &found.metadata, Some(&selector)) }
-    });
-    deployments.chain(sets).collect()
+/// Which service owns which workload, and which pods have which labels. A tree may have thousands of each.
+pub(super) struct Index<'a> {
+    deployments: HashMap<&'a str, Vec<&'a Deployment>>,
+    sets: HashMap<&'a str, Vec<&'a LeaderWorkerSet>>,
+    /// By namespace, label and value.
+    pods: HashMap<[&'a str; 3], Vec<&'a Pod>>,
 }
 
-fn pods<'a>(
-    seen: &'a TreeObjects,
-    owner: &ObjectMeta,
-    labels: Option<&BTreeMap<String, String>>,
-) -> Vec<&'a Pod> {
-    let Some(labels) = labels else { return Vec::new() };
-    let pods = seen.pods.iter().map(AsRef::as_ref);
-    let mut pods: Vec<&Pod> = selected(pods, Namespace::of(owner), labels).collect();
-    pods.sort_by_key(|pod| &pod.metadata.name);
-    pods
+// === impl Index ===
+
+impl<'a> Index<'a> {
+    pub(super) fn of(seen: &'a TreeObjects) -> Self {
+        let mut pods: HashMap<_, Vec<&Pod>> = HashMap::new();
+        for pod in &seen.pods {
+            let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+            for (label, value) in pod.metadata.labels.iter().flatten() {
+                pods.entry([namespace, label, value]).or_default().push(pod);
+            }
+        }
+        Self { deployments: by_owner(&seen.deployments), sets: by_owner(&seen.sets), pods }
+    }
+
+    /// Returns the workloads that a service owns, each kind sorted by name.
+    pub(super) fn workloads(&self, service: &LLMInferenceService) -> Vec<Workload<'a>> {
+        let uid = service.metadata.uid.as_deref().unwrap_or_default();
+        let deployments = self.deployments.get(uid).into_iter().flatten().map(|found| {
+            let selector = found.spec.as_ref().and_then(|spec| spec.selector.match_labels.as_ref());
+            let pods = selector.map(|selector| self.pods(&found.metadata, selector));
+            Workload { object: Owner::Deployment(found), pods: pods.unwrap_or_default() }
+        });
+        let sets = self.sets.get(uid).into_iter().flatten().map(|found| {
+            let name = found.metadata.name.clone().unwrap_or_default();
+            let selector = BTreeMap::from([(SET_NAME.to_owned(), name)]);
+            Workload { object: Owner::Group(found), pods: self.pods(&found.metadata, &selector) }
+        });
+        deployments.chain(sets).collect()
+    }
+
+    fn pods(&self, owner: &ObjectMeta, selector: &BTreeMap<String, String>) -> Vec<&'a Pod> {
+        let namespace = owner.namespace.as_deref().unwrap_or_default();
+        let with_label = selector.iter().map(|(label, value)| {
+            let found = self.pods.get(&[namespace, label.as_str(), value.as_str()]);
+            found.map(Vec::as_slice).unwrap_or_default()
+        });
+        let fewest = with_label.min_by_key(|pods| pods.len()).unwrap_or_default();
+        let is_selected = |pod: &&Pod| {
+            let labels = pod.metadata.labels.as_ref();
+            selector.iter().all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
+        };
+        let mut pods: Vec<&Pod> = fewest.iter().copied().filter(is_selected).collect();
+        pods.sort_by_key(|pod| &pod.metadata.name);
+        pods
+    }
 }
 
-fn owned(object: &ObjectMeta, service: &LLMInferenceService) -> bool {
-    let uid = service.metadata.uid.as_ref();
-    object.owner_references.iter().flatten().any(|owner| Some(&owner.uid) == uid)
-        && object.labels.as_ref().is_some_and(|all| all.contains_key(labels::PART_OF))
+/// The workloads of services by the uid of their owner, sorted by name.
+fn by_owner<K: Resource>(objects: &[Arc<K>]) -> HashMap<&str, Vec<&K>> {
+    let mut all: HashMap<&str, Vec<&K>> = HashMap::new();
+    let is_ours = |object: &&Arc<K>| object.labels().contains_key(labels::PART_OF);
+    for object in objects.iter().filter(is_ours) {
+        for owner in object.meta().owner_references.iter().flatten() {
+            all.entry(&owner.uid).or_default().push(object);
+        }
+    }
+    all.values_mut().for_each(|owned| owned.sort_by_key(|object| object.meta().name.as_ref()));
+    all
 }
