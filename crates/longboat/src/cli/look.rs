@@ -94,6 +94,12 @@ pub(crate) struct DashboardArgs {
     /// Show only services of this namespace; of all namespaces if not given
     #[arg(short, long, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<Namespace>,
+    /// Namespace of the platform, with the controller, presets and settings
+    #[arg(long, value_name = "NAMESPACE", default_value = longboat_api::names::DEFAULT_SYSTEM_NAMESPACE)]
+    pub(crate) system_namespace: Namespace,
+    /// Prefix of the preset names
+    #[arg(long, value_name = "PREFIX", default_value = longboat_api::names::DEFAULT_PRESET_PREFIX)]
+    pub(crate) preset_prefix: String,
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
 }

@@ -6,7 +6,9 @@ use std::{
 };
 
 use anyhow::Context;
+use longboat_compose::PresetNames;
 use longboat_dashboard::Server;
+use longboat_offline::Settings;
 use tempfile::NamedTempFile;
 
 use super::cluster;
@@ -32,7 +34,12 @@ async fn serve(args: &DashboardArgs) -> anyhow::Result<()> {
     printer::labelled("dashboard:", &url);
     printer::note("It uses the rights of your kubeconfig. Press Ctrl-C to stop it.");
     let scope = args.namespace.clone().map_or(Scope::Everywhere, Scope::Namespace);
-    let here = ClusterBackend::new(cluster.client, cluster.environment, scope, None);
+    let settings = Settings {
+        system_namespace: args.system_namespace.clone(),
+        preset_names: PresetNames { prefix: args.preset_prefix.clone(), versioned: true },
+        ..Settings::default()
+    };
+    let here = ClusterBackend::new(cluster.client, cluster.environment, scope, None, settings);
     let page = dashboard::serve(server, here, shutdown)?;
     let _file = if args.open { Some(open(&url)?) } else { None };
     page.await;

@@ -279,10 +279,13 @@ pub(crate) struct Changes {
 
 /// Returns what manifests would change in a cluster. Works on a blocking thread, because it reads the cluster and then computes for
 /// a while.
-pub(crate) async fn changes(client: Client, documents: Vec<Document>) -> anyhow::Result<Changes> {
+pub(crate) async fn changes(
+    client: Client,
+    settings: Settings,
+    documents: Vec<Document>,
+) -> anyhow::Result<Changes> {
     let handle = Handle::current();
     let work = move || {
-        let settings = Settings::default();
         let namespaces = namespaces(&documents, &settings);
         let (observed, _) = handle.block_on(observe_with(client, &settings, namespaces))?;
         let before = Scene::observed(observed.clone())?;

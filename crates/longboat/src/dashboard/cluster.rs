@@ -34,6 +34,8 @@ pub(crate) struct ClusterBackend {
     scope: Scope,
     /// The gateway, if it runs in this process.
     gateway: Option<Gateway>,
+    /// Where the platform is.
+    settings: Settings,
 }
 
 // === impl ClusterBackend ===
@@ -44,8 +46,9 @@ impl ClusterBackend {
         environment: Environment,
         scope: Scope,
         gateway: Option<Gateway>,
+        settings: Settings,
     ) -> Self {
-        Self { client, environment, scope, gateway }
+        Self { client, environment, scope, gateway, settings }
     }
 }
 
@@ -68,9 +71,9 @@ impl Cluster for ClusterBackend {
     }
 
     async fn explain(&self, service: Key, path: Option<String>) -> Result<Value, String> {
-        let client = self.client.clone();
+        let (client, settings) = (self.client.clone(), self.settings.clone());
         run_blocking(move || async move {
-            let scene = scene(client, &service).await?;
+            let scene = scene(client, &settings, &service).await?;
             let answer = explain::explain(&scene, subject(&scene, &service)?, path.as_deref())?;
             Ok(json!({"text": plain(&answer.to_text()), "answer": answer}))
         })
@@ -78,11 +81,11 @@ impl Cluster for ClusterBackend {
     }
 
     async fn diff(&self, manifests: String) -> Result<Value, String> {
-        let client = self.client.clone();
+        let (client, settings) = (self.client.clone(), self.settings.clone());
         run_blocking(move || async move {
             let documents = longboat_manifest::parse("manifest", &manifests)?;
             input::has_own_kinds(&documents)?;
-            let changes = input::changes(client, documents).await?;
+            let changes = input::changes(client, settings, documents).await?;
             let refused = changes.has_errors || !changes.failed.is_empty();
             let failed = changes.failed.iter().map(|error| format!("{error:#}"));
             let sentences: Vec<String> = changes.findings.into_iter().chain(failed).collect();
@@ -95,19 +98,19 @@ impl Cluster for ClusterBackend {
     }
 
     async fn simulate(&self, service: Key, wanted: Simulation) -> Result<Value, String> {
-        let client = self.client.clone();
+        let (client, settings) = (self.client.clone(), self.settings.clone());
         run_blocking(move || async move {
-            let scene = scene(client, &service).await?;
+            let scene = scene(client, &settings, &service).await?;
             simulate::what_if(&scene, subject(&scene, &service)?, &wanted)
         })
         .await
     }
 
     async fn findings(&self, service: Key) -> Result<Value, String> {
-        let client = self.client.clone();
+        let (client, settings) = (self.client.clone(), self.settings.clone());
         run_blocking(move || async move {
             let names = [service];
-            Ok(json!({"findings": cause::findings(&client, &names).await}))
+            Ok(json!({"findings": cause::findings(&client, &settings, &names).await}))
         })
         .await
     }
@@ -135,9 +138,8 @@ impl Cluster for ClusterBackend {
 }
 
 /// Reads what the controller would use for a service.
-async fn scene(client: Client, service: &Key) -> anyhow::Result<Scene> {
-    let (observed, _) =
-        input::observe_with(client, &Settings::default(), vec![service.namespace.clone()]).await?;
+async fn scene(client: Client, settings: &Settings, service: &Key) -> anyhow::Result<Scene> {
+    let (observed, _) = input::observe_with(client, settings, vec![service.namespace.clone()]).await?;
     Ok(Scene::observed(observed)?)
 }
 

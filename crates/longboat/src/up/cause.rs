@@ -3,19 +3,19 @@
 use std::collections::BTreeSet;
 
 use kube::Client;
-use longboat_api::names::{DEFAULT_PRESET_PREFIX, DEFAULT_SYSTEM_NAMESPACE};
 use longboat_doctor::{
     Finding, examine,
     gather::{self, Scope},
 };
 use longboat_key::{Key, Namespace};
+use longboat_offline::Settings;
 
-/// Returns the findings about these services.
-pub(crate) async fn findings(client: &Client, names: &[Key]) -> Vec<Finding> {
+/// Returns the findings about these services. The settings say where the platform is.
+pub(crate) async fn findings(client: &Client, settings: &Settings, names: &[Key]) -> Vec<Finding> {
     let namespaces: BTreeSet<&Namespace> = names.iter().map(|key| &key.namespace).collect();
     let scope = Scope {
-        system_namespace: Namespace(DEFAULT_SYSTEM_NAMESPACE).to_shared(),
-        preset_prefix: DEFAULT_PRESET_PREFIX.to_owned(),
+        system_namespace: settings.system_namespace.clone(),
+        preset_prefix: settings.preset_names.prefix.clone(),
         namespaces: namespaces.into_iter().cloned().collect(),
         services: names.iter().map(|key| key.name.clone()).collect(),
         ask: false,

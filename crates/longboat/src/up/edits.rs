@@ -12,7 +12,10 @@ use std::{
 use longboat_key::Key;
 use longboat_local::Local;
 use longboat_manifest::Document;
-use longboat_offline::diff::{self, Difference};
+use longboat_offline::{
+    Settings,
+    diff::{self, Difference},
+};
 use owo_colors::OwoColorize;
 use parking_lot::Mutex;
 
@@ -103,7 +106,7 @@ impl Edits {
             }
             return Ok(());
         }
-        let changes = input::changes(local.client(), documents.clone()).await?;
+        let changes = input::changes(local.client(), Settings::default(), documents.clone()).await?;
         for error in changes.failed {
             printer::error(&error, None);
         }

@@ -12,6 +12,7 @@ use longboat_api::annotations::STOP;
 use longboat_key::Key;
 use longboat_local::{Guard, Local, Options, Picking};
 use longboat_manifest::Document;
+use longboat_offline::Settings;
 use owo_colors::OwoColorize;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -80,6 +81,7 @@ impl Session<'_> {
             Environment::Laptop,
             Scope::Everywhere,
             Some(gateway.clone()),
+            Settings::default(),
         );
         let page = tokio::spawn(dashboard::serve(dashboard, here, closing.clone())?);
         // The services that are known when a signal arrives.

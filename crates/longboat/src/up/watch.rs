@@ -8,6 +8,7 @@ use kube::Client;
 use longboat_api::{annotations, conditions::types::GATEWAYS_READY, v1alpha2::LLMInferenceService};
 use longboat_doctor::{Finding, to_text};
 use longboat_key::Key;
+use longboat_offline::Settings;
 use parking_lot::Mutex;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -99,7 +100,7 @@ impl Watch {
             }
             deadline.observe(&seen);
             if Instant::now() >= deadline.at() {
-                let findings = cause::findings(&self.client, &stuck).await;
+                let findings = cause::findings(&self.client, &Settings::default(), &stuck).await;
                 printer::leave();
                 let stuck: Vec<&Key> = stuck.iter().collect();
                 return Err(failure(&stuck, &deadline.missed(), &findings, &lines));
@@ -132,7 +133,7 @@ impl Watch {
 
     /// Runs the doctor to find causes that waiting does not resolve.
     async fn judge(&self, stuck: &[Key], before: Option<Verdict>) -> Option<Verdict> {
-        let mut findings = cause::findings(&self.client, stuck).await;
+        let mut findings = cause::findings(&self.client, &Settings::default(), stuck).await;
         findings.retain(Finding::is_permanent);
         if findings.is_empty() {
             return None;
