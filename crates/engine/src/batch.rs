@@ -272,7 +272,8 @@ impl Batch {
         let (from, to) = (sequence.computed / size, (sequence.computed + step.tokens) / size);
         sequence.computed += step.tokens;
         let (blocks, tokens) = (&sequence.blocks[from..to], &sequence.tokens[from * size..to * size]);
-        sequence.hash = self.blocks.filled(sequence.hash, blocks, tokens);
+        let adapter = sequence.adapter.as_ref().map(|used| &*used.adapter);
+        sequence.hash = self.blocks.filled(adapter, sequence.hash, blocks, tokens);
     }
 
     /// Removes a complete sequence. If another engine continues it, its blocks are kept. Also returns the number of older

@@ -9,6 +9,8 @@ use longboat_kv_events::{Event, GPU, Stored};
 use longboat_serving::kv_events::Publisher;
 use xxhash_rust::xxh64::xxh64;
 
+use crate::lora::Adapter;
+
 /// A block of the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Block(u32);
@@ -163,9 +165,31 @@ impl Blocks {
         }
     }
 
-    /// Records that consecutive blocks, after the block `parent`, hold these tokens. Returns the hash of the last block. If
-    /// several blocks hold the same prefix, only the first one is found later.
-    pub(crate) fn filled(&mut self, parent: Option<Hash>, blocks: &[Block], tokens: &[u32]) -> Option<Hash> {
+    /// Records that consecutive blocks, after the block `parent`, hold these tokens of a sequence with this adapter. Returns the
+    /// hash of the last block. If several blocks hold the same prefix, only the first one is found later.
+    pub(crate) fn filled(
+        &mut self,
+        adapter: Option<&Adapter>,
+        parent: Option<Hash>,
+        blocks: &[Block],
+        tokens: &[u32],
+    ) -> Option<Hash> {
+        let (last, runs) = self.fill(adapter.map(|used| (used.number, used.name.as_str())), parent, blocks, tokens);
+        if let Some(events) = &self.events {
+            events.publish(runs.into_iter().map(|run| Event::Stored(Box::new(run))).collect());
+        }
+        last
+    }
+
+    /// Like [`Self::filled`], with the number and the name of the adapter. Returns the event of each run of new blocks.
+    fn fill(
+        &mut self,
+        adapter: Option<(u64, &str)>,
+        parent: Option<Hash>,
+        blocks: &[Block],
+        tokens: &[u32],
+    ) -> (Option<Hash>, Vec<Stored>) {
+        let root = Hash::root(adapter.map(|(number, _)| number));
         let mut last = parent;
         let mut runs: Vec<Stored> = Vec::new();
         let mut follows = false;
@@ -184,7 +208,10 @@ impl Blocks {
             }
             if !follows {
                 runs.push(Stored {
-                    parent: before.map(|before| before.0),
+                    // As in vLLM, the first block of a prompt has no parent, and the name tells the adapter's blocks from those
+                    // of the model. Pickers drop blocks whose parent they do not know.
+                    parent: before.filter(|before| Some(*before) != root).map(|before| before.0),
+                    lora_name: adapter.map(|(_, name)| name.to_owned()),
                     block_size: self.size,
                     medium: GPU.to_owned(),
                     ..Stored::default()
@@ -196,10 +223,7 @@ impl Blocks {
                 run.tokens.extend(tokens);
             }
         }
-        if let Some(events) = &self.events {
-            events.publish(runs.into_iter().map(|run| Event::Stored(Box::new(run))).collect());
-        }
-        last
+        (last, runs)
     }
 }
 
@@ -213,7 +237,7 @@ mod tests {
     fn a_released_prefix_is_found_until_its_block_is_taken() {
         let mut blocks = Blocks::new(2, 2, true, None);
         let first = blocks.take().unwrap();
-        let hash = blocks.filled(None, &[first], &[1, 2]);
+        let hash = blocks.filled(None, None, &[first], &[1, 2]);
         assert_eq!(hash, Some(Hash::of(None, &[1, 2])));
         assert_eq!(blocks.cached(None, &[1, 2]), [], "one token is left to compute");
         assert_eq!(blocks.cached(None, &[1, 2, 3]), [first]);
@@ -227,6 +251,18 @@ mod tests {
         assert_eq!(blocks.take(), None);
     }
 
+    #[test]
+    fn events_name_the_adapter_of_blocks_and_the_first_block_has_no_parent() {
+        let settings = r#"{"enable_kv_cache_events": true}"#.parse().unwrap();
+        let mut blocks = Blocks::new(4, 1, true, Publisher::new(settings));
+        let taken: Vec<Block> = (0..3).map(|_| blocks.take().unwrap()).collect();
+        let (first, runs) = blocks.fill(Some((7, "poet")), Hash::root(Some(7)), &taken[..2], &[5, 6]);
+        let name = Some("poet".to_owned());
+        assert_eq!((runs.len(), runs[0].parent, &runs[0].lora_name), (1, None, &name));
+        let (_, runs) = blocks.fill(Some((7, "poet")), first, &taken[2..], &[7]);
+        assert_eq!((runs[0].parent, &runs[0].lora_name), (first.map(|first| first.0), &name));
+    }
+
     proptest! {
         #[test]
         fn blocks_are_free_or_used_and_never_both(steps in prop::collection::vec(0_u8..4, 1..200)) {
@@ -238,7 +274,7 @@ mod tests {
                     1 => if let Some(block) = held.pop() { blocks.release(block); },
                     2 => if let Some(block) = held.first().copied() { blocks.share(block); held.push(block); },
                     _ => if let Some(block) = held.last() {
-                        blocks.filled(None, &[*block], &[u32::try_from(number).unwrap()]);
+                        blocks.filled(None, None, &[*block], &[u32::try_from(number).unwrap()]);
                     },
                 }
                 let mut used: Vec<usize> = held.iter().map(|block| block.index()).collect();
