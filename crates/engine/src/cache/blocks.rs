@@ -2,18 +2,22 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    hash::{BuildHasher, RandomState},
+    sync::{Arc, LazyLock},
 };
 
 use longboat_kv_events::{Event, GPU, Stored};
 use longboat_serving::kv_events::Publisher;
-use xxhash_rust::xxh64::xxh64;
 
 use crate::lora::Adapter;
 
 /// A block of the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Block(u32);
+
+/// The secret key of this process's hashes. Blocks are found by their hash alone, so nobody may be able to make other tokens that
+/// have the hash of somebody else's prompt.
+static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// Hash of the tokens of a full block and of all tokens before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -60,13 +64,12 @@ impl Hash {
     /// Returns the parent hash of the first block. Each adapter has its own, and the model alone has none, so their blocks
     /// are never mixed up.
     pub(crate) fn root(adapter: Option<u64>) -> Option<Self> {
-        adapter.map(|number| Self(xxh64(b"adapter", number)))
+        adapter.map(|number| Self(KEY.hash_one(number)))
     }
 
     /// Computes the hash of a full block that follows `parent`.
     pub(crate) fn of(parent: Option<Self>, tokens: &[u32]) -> Self {
-        let bytes: Vec<u8> = tokens.iter().flat_map(|token| token.to_le_bytes()).collect();
-        Self(xxh64(&bytes, parent.map_or(0, |parent| parent.0)))
+        Self(KEY.hash_one((parent, tokens)))
     }
 }
 
@@ -174,7 +177,8 @@ impl Blocks {
         blocks: &[Block],
         tokens: &[u32],
     ) -> Option<Hash> {
-        let (last, runs) = self.fill(adapter.map(|used| (used.number, used.name.as_str())), parent, blocks, tokens);
+        let (last, runs) =
+            self.fill(adapter.map(|used| (used.number, used.name.as_str())), parent, blocks, tokens);
         if let Some(events) = &self.events {
             events.publish(runs.into_iter().map(|run| Event::Stored(Box::new(run))).collect());
         }
@@ -249,6 +253,29 @@ mod tests {
         assert_eq!(blocks.take(), Some(first));
         assert_eq!(blocks.cached(None, &[1, 2, 3]), []);
         assert_eq!(blocks.take(), None);
+    }
+
+    /// With XXH64, whose steps can be undone, the second word of a block can take back what the first one changed.
+    #[test]
+    fn tokens_cannot_be_made_to_have_the_hash_of_others() {
+        const PRIMES: [u64; 2] = [0x9E37_79B1_85EB_CA87, 0xC2B2_AE3D_27D4_EB4F];
+        // Newton's iteration doubles the correct bits of the inverse each time.
+        let inverse = (0..6).fold(1_u64, |inverse, _| {
+            inverse.wrapping_mul(2_u64.wrapping_sub(PRIMES[1].wrapping_mul(inverse)))
+        });
+        let start = PRIMES[0].wrapping_add(PRIMES[1]);
+        let step = |sum: u64, word: u64| {
+            sum.wrapping_add(word.wrapping_mul(PRIMES[1])).rotate_left(31).wrapping_mul(PRIMES[0])
+        };
+        let block = |first: u64| {
+            let second = step(start, 0).wrapping_sub(step(start, first)).wrapping_mul(inverse);
+            // A word is two tokens, and a lane gets each fourth word.
+            let words = [first, 0, 0, 0, second, 0, 0, 0];
+            words
+                .map(|word| [word & 0xffff_ffff, word >> 32].map(|half| u32::try_from(half).unwrap()))
+                .concat()
+        };
+        assert_ne!(Hash::of(None, &block(0)), Hash::of(None, &block(1)));
     }
 
     #[test]
