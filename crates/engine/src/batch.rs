@@ -154,8 +154,9 @@ impl Batch {
             let sequence = &self.waiting[place];
             let cached = self.blocks.cached(sequence.root(), &sequence.tokens);
             let needed = sequence.tokens.len().div_ceil(self.blocks.size()) - cached.len();
-            // The cached blocks may be among the free ones, so they count too.
-            if needed + cached.len() > self.blocks.free() {
+            // Sharing a cached block that nobody uses takes it from the free ones.
+            let unused = cached.iter().filter(|block| self.blocks.is_free(**block)).count();
+            if needed + unused > self.blocks.free() {
                 // A running sequence will free blocks. Without one, only prompts that are kept for other engines can.
                 if !self.running.is_empty() {
                     break;
@@ -298,5 +299,64 @@ impl Batch {
             self.blocks.release(block);
         }
         sequence
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::{
+        gauges::SequenceGauge,
+        sample::{BadWords, Sampler, tests::sampling},
+        text::{Patterns, Pieces, Stops, Tokenizer},
+    };
+
+    fn sequence(tokens: &[u32]) -> Sequence {
+        let (events, _) = mpsc::channel(1);
+        Sequence {
+            tokens: tokens.to_vec(),
+            prompt: tokens.len(),
+            limit: 1,
+            sampling: Arc::new(sampling()),
+            bad_words: BadWords::new(&[], &Tokenizer::of_bytes()),
+            sampler: Sampler::new(&sampling(), tokens, 0),
+            pieces: Pieces::default(),
+            stops: Stops::new(Patterns::new(&[]), false),
+            form: None,
+            calls: None,
+            choice: 0,
+            events,
+            unsent: Vec::new(),
+            taken: None,
+            adapter: None,
+            counted: SequenceGauge::waits(&Arc::default()),
+            blocks: Vec::new(),
+            computed: 0,
+            hash: None,
+            handing: None,
+            given: None,
+            arrived: Instant::now(),
+            last_token: None,
+        }
+    }
+
+    #[test]
+    fn blocks_that_a_running_sequence_uses_take_no_free_ones() {
+        let shelf = Arc::new(Shelf::new(Duration::ZERO, 0));
+        let mut batch = Batch::new(Blocks::new(4, 2, true, None), shelf, 8, 64, 1);
+        batch.push(sequence(&[1, 2, 3, 4, 5, 6]));
+        batch.start();
+        for step in batch.plan() {
+            batch.computed(step);
+        }
+        assert_eq!(batch.blocks().free(), 1);
+        batch.push(sequence(&[1, 2, 3, 4, 5, 6, 7]));
+        batch.start();
+        assert_eq!(batch.running().len(), 2);
+        assert_eq!(batch.plan().last(), Some(&Step { index: 1, tokens: 1 }));
     }
 }

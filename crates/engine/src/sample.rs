@@ -222,10 +222,10 @@ fn top_tokens(weights: &[f32], count: usize) -> Vec<(u32, f64)> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn sampling() -> Sampling {
+    pub(crate) fn sampling() -> Sampling {
         Sampling {
             temperature: 1.0,
             top_p: 1.0,

@@ -110,6 +110,11 @@ impl Blocks {
         self.free.len()
     }
 
+    /// Whether no sequence uses this block.
+    pub(crate) fn is_free(&self, block: Block) -> bool {
+        self.states[block.index()].users == 0
+    }
+
     /// The used share of the blocks, from 0 to 1.
     #[expect(clippy::cast_precision_loss, reason = "a share for a graph")]
     pub(crate) fn usage(&self) -> f64 {
