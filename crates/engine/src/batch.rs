@@ -70,15 +70,14 @@ impl Batch {
         self.shelf.is_empty()
     }
 
-    /// Releases the blocks that no other engine needs any more. Returns the number of prompts that were not fetched in time.
-    pub(crate) fn release_expired(&mut self) -> usize {
-        let (unwanted, expired) = self.shelf.take_releasable(Instant::now());
+    /// Releases the blocks that no other engine needs any more.
+    pub(crate) fn release_expired(&mut self) {
+        let unwanted = self.shelf.take_releasable(Instant::now());
         // The last block first: the block that is free for the longest time is taken first, and the beginning of a prompt
         // is shared most often.
         for block in unwanted.into_iter().rev() {
             self.blocks.release(block);
         }
-        expired
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -215,7 +214,7 @@ impl Batch {
 
     /// Releases the blocks of the oldest prompt that is kept for another engine. Returns whether there was one.
     fn make_room(&mut self) -> bool {
-        let found = self.shelf.forget_oldest();
+        let found = self.shelf.drop_oldest();
         self.release_expired();
         found
     }
@@ -277,18 +276,13 @@ impl Batch {
         sequence.hash = self.blocks.filled(adapter, sequence.hash, blocks, tokens);
     }
 
-    /// Removes a complete sequence. If another engine continues it, its blocks are kept. Also returns the number of older
-    /// prompts that had to be dropped from the shelf.
-    pub(crate) fn finish(&mut self, index: usize) -> (Sequence, usize) {
+    /// Removes a complete sequence. If another engine continues it, its blocks are kept.
+    pub(crate) fn finish(&mut self, index: usize) -> Sequence {
         let sequence = &mut self.running[index];
-        match sequence.handing.take() {
-            None => (self.remove(index), 0),
-            Some(handing) => {
-                let blocks = std::mem::take(&mut sequence.blocks);
-                let given_up = handing.keep(&self.shelf, blocks);
-                (self.remove(index), given_up)
-            }
+        if let Some(handing) = sequence.handing.take() {
+            handing.keep(&self.shelf, std::mem::take(&mut sequence.blocks));
         }
+        self.remove(index)
     }
 
     /// Removes a running sequence and releases its blocks. The last block is released first, so that the beginning of the

@@ -43,6 +43,9 @@ impl Worker {
     /// Computes until all senders are dropped.
     pub(crate) fn run(mut self, inbox: &Receiver<Sequence>) {
         loop {
+            // Before new sequences start, so that these find the blocks, and before this thread waits, so that no dropped prompt
+            // stays uncounted.
+            self.release_expired();
             if self.batch.is_empty() {
                 self.publish_cache_usage();
                 // Nothing wakes this thread when another engine has fetched its blocks or has given up, so it looks from
@@ -54,10 +57,7 @@ impl Worker {
                 };
                 match next {
                     Ok(sequence) => self.batch.push(sequence),
-                    Err(RecvTimeoutError::Timeout) => {
-                        self.release_expired();
-                        continue;
-                    }
+                    Err(RecvTimeoutError::Timeout) => continue,
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
             }
@@ -73,7 +73,6 @@ impl Worker {
     fn pass(&mut self) {
         // Before new sequences start, so that these find the blocks of clients that have left.
         self.batch.drop_abandoned();
-        self.release_expired();
         for started in self.batch.start() {
             let waited = self.batch.running()[started.index].arrived.elapsed();
             self.metrics.queue_time.observe(waited.as_secs_f64());
@@ -118,8 +117,7 @@ impl Worker {
         // From the highest index down, because removing a sequence moves those behind it.
         finished.sort_unstable_by_key(|(index, _)| std::cmp::Reverse(*index));
         for (index, Finish(reason)) in finished {
-            let (sequence, given_up) = self.batch.finish(index);
-            self.expired(given_up);
+            let sequence = self.batch.finish(index);
             self.metrics.finished(reason, sequence.arrived.elapsed());
         }
     }
@@ -140,13 +138,9 @@ impl Worker {
     }
 
     fn release_expired(&mut self) {
-        let expired = self.batch.release_expired();
-        self.expired(expired);
-    }
-
-    fn expired(&self, prompts: usize) {
+        self.batch.release_expired();
         if let Some(exchange) = &self.exchange {
-            exchange.expired(prompts);
+            exchange.count_dropped();
         }
     }
 

@@ -95,13 +95,12 @@ impl Share {
 // === impl PrefillHandoff ===
 
 impl PrefillHandoff {
-    /// Keeps the blocks for the other engine. Returns the number of older prompts that were dropped.
-    pub(crate) fn keep(self, on: &Shelf, blocks: Vec<Block>) -> usize {
+    /// Keeps the blocks for the other engine.
+    pub(crate) fn keep(self, on: &Shelf, blocks: Vec<Block>) {
         let numbers = blocks.iter().map(|block| block.index()).collect();
-        let forgotten = on.keep(self.name, self.prompt, blocks, Instant::now());
+        on.keep(self.name, self.prompt, blocks, Instant::now());
         // The send fails if the client has left. The blocks are released when their time is over.
         let _ = self.kept.send(numbers);
-        forgotten
     }
 }
 
@@ -242,9 +241,9 @@ impl Exchange {
         params
     }
 
-    /// Counts prompts that were dropped before they were fetched.
-    pub(crate) fn expired(&self, prompts: usize) {
-        self.transfers.expired.inc_by(prompts as u64);
+    /// Counts the prompts that were dropped before they were fetched.
+    pub(crate) fn count_dropped(&self) {
+        self.transfers.expired.inc_by(self.host.shelf.take_dropped() as u64);
     }
 }
 

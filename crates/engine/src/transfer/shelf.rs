@@ -30,6 +30,8 @@ struct Contents {
     kept: VecDeque<ShelfEntry>,
     /// Blocks that can be released.
     unwanted: Vec<Block>,
+    /// Prompts that were dropped before they were fetched.
+    dropped: usize,
 }
 
 /// The kept blocks, by the names under which they may be fetched.
@@ -82,18 +84,13 @@ impl Shelf {
         self.contents.lock().kept.iter().any(|kept| kept.until > now)
     }
 
-    /// Keeps the blocks of a prompt. If there are too many blocks, drops the oldest prompts. Returns the number of dropped
-    /// prompts.
-    pub(crate) fn keep(&self, name: Name, prompt: u64, blocks: Vec<Block>, now: Instant) -> usize {
+    /// Keeps the blocks of a prompt. If there are too many blocks, drops the oldest prompts.
+    pub(crate) fn keep(&self, name: Name, prompt: u64, blocks: Vec<Block>, now: Instant) {
         let contents = &mut *self.contents.lock();
         contents.kept.push_back(ShelfEntry { name, prompt, blocks, until: now + self.lease });
-        let mut forgotten = 0;
         while contents.kept.iter().map(|kept| kept.blocks.len()).sum::<usize>() > self.most {
-            let Some(oldest) = contents.kept.pop_front() else { break };
-            contents.unwanted.extend(oldest.blocks);
-            forgotten += 1;
+            contents.drop_oldest();
         }
-        forgotten
     }
 
     /// Returns the blocks of a prompt if they are kept.
@@ -114,25 +111,34 @@ impl Shelf {
     }
 
     /// Drops the oldest prompt to make room. Returns whether there was one.
-    pub(crate) fn forget_oldest(&self) -> bool {
-        let contents = &mut *self.contents.lock();
-        let oldest = contents.kept.pop_front();
-        let found = oldest.is_some();
-        contents.unwanted.extend(oldest.into_iter().flat_map(|kept| kept.blocks));
-        found
+    pub(crate) fn drop_oldest(&self) -> bool {
+        self.contents.lock().drop_oldest()
     }
 
-    /// Takes the blocks that can be released, including those of prompts that were not fetched in time. Also returns the
-    /// number of such prompts.
-    pub(crate) fn take_releasable(&self, now: Instant) -> (Vec<Block>, usize) {
+    /// Takes the blocks that can be released, including those of prompts that were not fetched in time.
+    pub(crate) fn take_releasable(&self, now: Instant) -> Vec<Block> {
         let contents = &mut *self.contents.lock();
-        let mut expired = 0;
+        // Leases are equally long, so the oldest prompt expires first.
         while contents.kept.front().is_some_and(|kept| kept.until <= now) {
-            let Some(kept) = contents.kept.pop_front() else { break };
-            contents.unwanted.extend(kept.blocks);
-            expired += 1;
+            contents.drop_oldest();
         }
-        (std::mem::take(&mut contents.unwanted), expired)
+        std::mem::take(&mut contents.unwanted)
+    }
+
+    /// Returns how many prompts were dropped, since the last call, before they were fetched.
+    pub(super) fn take_dropped(&self) -> usize {
+        std::mem::take(&mut self.contents.lock().dropped)
+    }
+}
+
+// === impl Contents ===
+
+impl Contents {
+    fn drop_oldest(&mut self) -> bool {
+        let Some(oldest) = self.kept.pop_front() else { return false };
+        self.unwanted.extend(oldest.blocks);
+        self.dropped += 1;
+        true
     }
 }
 
@@ -149,17 +155,19 @@ mod tests {
         let now = Instant::now();
         let (first, second) = (Name::new(), Name::new());
         let (one, two) = (take(1), take(2));
-        assert_eq!(shelf.keep(first, 1, one.clone(), now), 0);
-        assert_eq!(shelf.keep(second, 2, two.clone(), now + Duration::from_secs(5)), 0);
+        shelf.keep(first, 1, one.clone(), now);
+        shelf.keep(second, 2, two.clone(), now + Duration::from_secs(5));
         assert_eq!(shelf.find(first, 1), Some(one.clone()));
         assert_eq!(shelf.find(first, 2), None, "another prompt");
         assert_eq!(first.to_string().parse(), Ok(first));
-        assert_eq!(shelf.take_releasable(now), (vec![], 0));
-        assert_eq!(shelf.take_releasable(now + Duration::from_secs(10)), (one, 1));
+        assert_eq!(shelf.take_releasable(now), []);
+        assert_eq!(shelf.take_releasable(now + Duration::from_secs(10)), one);
+        assert_eq!(shelf.take_dropped(), 1);
         shelf.forget(second);
         assert_eq!(shelf.find(second, 2), None);
-        assert_eq!(shelf.take_releasable(now), (two, 0));
-        assert!(shelf.is_empty() && !shelf.forget_oldest());
+        assert_eq!(shelf.take_releasable(now), two);
+        assert!(shelf.is_empty() && !shelf.drop_oldest());
+        assert_eq!(shelf.take_dropped(), 0, "the second one was fetched");
     }
 
     #[test]
@@ -171,10 +179,11 @@ mod tests {
         let oldest = Name::new();
         let (one, two) = (take(2), take(2));
         shelf.keep(oldest, 1, one.clone(), now);
-        assert_eq!(shelf.keep(Name::new(), 2, two.clone(), now), 1);
+        shelf.keep(Name::new(), 2, two.clone(), now);
+        assert_eq!(shelf.take_dropped(), 1);
         assert_eq!(shelf.find(oldest, 1), None);
-        assert_eq!(shelf.take_releasable(now), (one, 0));
-        assert!(shelf.forget_oldest());
-        assert_eq!(shelf.take_releasable(now), (two, 0));
+        assert_eq!(shelf.take_releasable(now), one);
+        assert!(shelf.drop_oldest());
+        assert_eq!((shelf.take_releasable(now), shelf.take_dropped()), (two, 1));
     }
 }
