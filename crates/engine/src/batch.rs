@@ -84,11 +84,6 @@ impl Batch {
         self.waiting.is_empty() && self.running.is_empty()
     }
 
-    /// Whether another sequence may be taken from the inbox.
-    pub(crate) fn has_room(&self) -> bool {
-        self.waiting.len() + self.running.len() < self.max_sequences
-    }
-
     pub(crate) fn push(&mut self, sequence: Sequence) {
         self.waiting.push_back(sequence);
     }

@@ -28,7 +28,7 @@ use crate::{
     batch::Batch,
     cache::{Blocks, Kv},
     gauges::{Gauges, SequenceGauge},
-    inbox::Inbox,
+    inbox::{Inbox, queue_is_full},
     lora::{Adapter, AdapterError, Adapters, Usage},
     memory,
     model::{Config, Transformer},
@@ -63,6 +63,8 @@ pub struct Engine {
     usage: Arc<Usage>,
     /// The most adapters in one batch.
     max_adapters: usize,
+    /// The most answers that wait.
+    max_waiting: i64,
     lends_adapters: bool,
     /// The tokens for forms, prepared at the first request with one, or why this model's answers can have none.
     tokens: OnceLock<Result<Vocabulary, String>>,
@@ -146,6 +148,8 @@ impl Engine {
             adapters: adapters.map(Arc::new),
             usage: Arc::default(),
             max_adapters: args.lora.max_adapters,
+            // An answer counts as waiting until the engine has started it, also one that need not wait.
+            max_waiting: args.max_waiting.max(1).try_into().unwrap_or(i64::MAX),
             lends_adapters: args.lora.may_change,
             tokens: OnceLock::new(),
             room: Arc::new(Semaphore::new(FORMS_KIB)),
@@ -212,6 +216,10 @@ impl Engine {
         let mut taken = Vec::new();
         for (number, prompt) in job.prompts.iter().enumerate() {
             for copy in 0..job.copies {
+                let counted = SequenceGauge::waits(&self.gauges);
+                if self.gauges.waiting.load(Ordering::Relaxed) > self.max_waiting {
+                    return Err(queue_is_full());
+                }
                 let (sender, running) = oneshot::channel();
                 let sequence = Sequence {
                     tokens: prompt.tokens.clone(),
@@ -229,7 +237,7 @@ impl Engine {
                     unsent: Vec::new(),
                     taken: Some(sender),
                     adapter: adapter.map(|adapter| self.usage.wait(Arc::clone(adapter))),
-                    counted: SequenceGauge::waits(&self.gauges),
+                    counted,
                     blocks: Vec::new(),
                     computed: 0,
                     hash: None,

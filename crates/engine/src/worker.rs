@@ -61,9 +61,8 @@ impl Worker {
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
             }
-            while self.batch.has_room()
-                && let Ok(sequence) = inbox.try_recv()
-            {
+            // All of them, so that those whose clients leave are noticed and do not hold a place in the queue.
+            for sequence in inbox.try_iter() {
                 self.batch.push(sequence);
             }
             self.pass();

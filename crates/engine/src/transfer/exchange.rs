@@ -22,6 +22,7 @@ use super::{
 use crate::{
     LoadError,
     cache::{Block, Kv},
+    inbox::queue_is_full,
     weights::Weights,
 };
 
@@ -190,7 +191,7 @@ impl Exchange {
         // While its blocks are fetched, a request is in no queue of the worker, so these requests have a limit of their
         // own.
         let Ok(_waiting) = self.queue.try_acquire() else {
-            return Err(Refusal::overloaded("The waiting queue is full; try again later."));
+            return Err(queue_is_full());
         };
         match self.fetch(job, remote).await {
             Ok(given) => Ok(Share { given: Some(Arc::new(given)), ..Share::default() }),

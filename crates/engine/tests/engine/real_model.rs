@@ -340,13 +340,19 @@ async fn who_goes_away_frees_the_place_and_who_comes_to_a_full_queue_is_refused(
 }
 
 #[tokio::test]
-async fn who_goes_away_before_the_answer_starts_does_not_count_as_waiting() {
-    let Some(server) = start(&["--max-num-seqs", "1"]).await else { return };
+async fn who_goes_away_before_the_answer_starts_leaves_the_queue_at_once() {
+    let Some(server) = start(&["--max-num-seqs", "1", "--max-waiting-queue-length", "1"]).await else {
+        return;
+    };
     let prompt = &recorded()[0].tokens;
     let running = long_answer(&server, prompt).await;
     let waiting = waiting_answer(&server, prompt).await;
     waiting.abort();
+    until(&server, "vllm:num_requests_waiting", 0.0).await;
+    until(&server, "vllm:num_requests_running", 1.0).await;
+    let next = waiting_answer(&server, prompt).await;
     drop(running);
+    assert_eq!(next.await.unwrap().unwrap().status(), 200);
     until(&server, "vllm:num_requests_waiting", 0.0).await;
     until(&server, "vllm:num_requests_running", 0.0).await;
     server.end().await;
