@@ -104,20 +104,9 @@ impl Calls {
                         return parts;
                     }
                 };
-                let index = self.count;
-                (self.call, self.count) = (None, self.count + 1);
-                let mut written = self.cut(end + CLOSE.len());
-                let last = written.pop();
-                parts.extend(written.into_iter().map(|token| self.outside(token)));
-                if let Some(last) = last.clone().filter(|_| self.one_at_most && index > 0) {
-                    parts.push(AnswerPart::Text(Token { text: String::new(), ..last }));
-                } else if let Some(last) = last {
-                    parts.push(AnswerPart::Call {
-                        index,
-                        name,
-                        arguments: Token { text: arguments, ..last },
-                    });
-                }
+                self.call = None;
+                let written = self.cut(end + CLOSE.len());
+                parts.extend(self.complete(written, name, arguments));
             } else if let Some(start) = self.text.find(OPEN) {
                 parts.extend(self.cut(start).into_iter().map(|token| self.outside(token)));
                 self.call = Some(CallCursor { read: OPEN.len(), ..CallCursor::default() });
@@ -130,31 +119,38 @@ impl Calls {
         }
     }
 
-    /// Returns the held tokens at the end of the answer. An incomplete call becomes text, unless the answer had to be a call:
-    /// then its existing part is returned as a call.
+    /// Returns the held tokens at the end of the answer. As in vLLM, a call needs no end marker there. An incomplete call becomes
+    /// text, unless the answer had to be a call: then its existing part is returned as a call.
     pub(crate) fn rest(&mut self) -> Vec<AnswerPart> {
         let held: Vec<Token> = self.held.drain(..).collect();
-        self.text.clear();
+        let text = std::mem::take(&mut self.text);
+        let is_inside = self.call.take().is_some();
         if self.is_forced && self.count == 0 {
-            return self.unfinished(held);
+            return match call_prefix(&text) {
+                Some((name, arguments)) => self.complete(held, name, arguments),
+                None => held.into_iter().map(silent).collect(),
+            };
         }
-        let inside = self.call.take().is_some();
-        held.into_iter()
-            .map(|token| if inside { AnswerPart::Text(token) } else { self.outside(token) })
-            .collect()
+        if !is_inside {
+            return held.into_iter().map(|token| self.outside(token)).collect();
+        }
+        match serde_json::from_str(text[OPEN.len()..].trim()) {
+            Ok(ToolCallJson { name, arguments }) => self.complete(held, name, arguments.get().to_owned()),
+            Err(_) => held.into_iter().map(AnswerPart::Text).collect(),
+        }
     }
 
-    fn unfinished(&mut self, mut held: Vec<Token>) -> Vec<AnswerPart> {
-        let text: String = held.iter().map(|token| token.text.as_str()).collect();
-        let last = held.pop();
-        let silent = |token| AnswerPart::Text(Token { text: String::new(), ..token });
-        let mut parts: Vec<AnswerPart> = held.into_iter().map(silent).collect();
-        parts.extend(last.map(|last| match call_prefix(&text) {
-            Some((name, arguments)) => {
-                self.count = 1;
-                AnswerPart::Call { index: 0, name, arguments: Token { text: arguments, ..last } }
+    /// Returns the tokens of a call without their texts, and the call with the last one, unless it is one too many.
+    fn complete(&mut self, mut tokens: Vec<Token>, name: String, arguments: String) -> Vec<AnswerPart> {
+        let index = self.count;
+        self.count += 1;
+        let last = tokens.pop();
+        let mut parts: Vec<AnswerPart> = tokens.into_iter().map(silent).collect();
+        parts.extend(last.map(|last| {
+            if self.one_at_most && index > 0 {
+                return silent(last);
             }
-            None => silent(last),
+            AnswerPart::Call { index, name, arguments: Token { text: arguments, ..last } }
         }));
         parts
     }
@@ -162,7 +158,7 @@ impl Calls {
     /// Returns text outside of calls. The text before the first call is a part of the answer. vLLM drops the text after a
     /// call.
     fn outside(&self, token: Token) -> AnswerPart {
-        AnswerPart::Text(if self.count == 0 { token } else { Token { text: String::new(), ..token } })
+        if self.count == 0 { AnswerPart::Text(token) } else { silent(token) }
     }
 
     /// Removes this many bytes from the held tokens. A token on the boundary is divided, and counts with the first part.
@@ -214,6 +210,11 @@ impl CallCursor {
         }
         None
     }
+}
+
+/// Returns a token without its text. The client is still told of it, because it was generated.
+fn silent(token: Token) -> AnswerPart {
+    AnswerPart::Text(Token { text: String::new(), ..token })
 }
 
 /// Returns the name and the available arguments of an incomplete forced call. Returns `None` if the name is incomplete. The
@@ -351,6 +352,16 @@ mod tests {
         let calls = Calls { one_at_most: true, ..Calls::default() };
         assert_eq!(read_by(calls, &[one, one]), (String::new(), vec![call("now", "{}")]));
         assert_eq!(read_by(Calls::default(), &[one, one]).1.len(), 2);
+    }
+
+    #[test]
+    fn a_whole_call_at_the_end_of_an_answer_needs_no_end_marker() {
+        let answer = "Well.<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n";
+        for cut in [answer.len(), 20, 40] {
+            let pieces = answer.split_at(cut);
+            assert_eq!(read(&[pieces.0, pieces.1]), ("Well.".to_owned(), vec![call("now", "{}")]));
+        }
+        assert_eq!(read(&[answer, "</tool"]).1, [], "it may have gone on");
     }
 
     #[test]
