@@ -46,34 +46,19 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], HeaderError> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(N)?);
-        Ok(array)
-    }
-
-    pub(super) fn u8(&mut self) -> Result<u8, HeaderError> {
-        Ok(self.array::<1>()?[0])
-    }
-
-    pub(super) fn u16(&mut self) -> Result<u16, HeaderError> {
-        Ok(u16::from_le_bytes(self.array()?))
+    /// Reads a number with the function that makes it from its bytes.
+    pub(super) fn number<T, const N: usize>(&mut self, from: fn([u8; N]) -> T) -> Result<T, HeaderError> {
+        let mut bytes = [0; N];
+        bytes.copy_from_slice(self.take(N)?);
+        Ok(from(bytes))
     }
 
     pub(super) fn u32(&mut self) -> Result<u32, HeaderError> {
-        Ok(u32::from_le_bytes(self.array()?))
+        self.number(u32::from_le_bytes)
     }
 
     pub(super) fn u64(&mut self) -> Result<u64, HeaderError> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
-    pub(super) fn f32(&mut self) -> Result<f32, HeaderError> {
-        Ok(f32::from_le_bytes(self.array()?))
-    }
-
-    pub(super) fn f64(&mut self) -> Result<f64, HeaderError> {
-        Ok(f64::from_le_bytes(self.array()?))
+        self.number(u64::from_le_bytes)
     }
 
     /// Reads a count of items that have at least `least` bytes each. Fails if so many items cannot follow in the header.

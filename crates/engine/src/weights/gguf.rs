@@ -64,14 +64,14 @@ impl Value {
 
     fn read(cursor: &mut Cursor<'_>, kind: u32, depth: usize) -> Result<Self, HeaderError> {
         Ok(match kind {
-            0 => Self::Integer(cursor.u8()?.into()),
-            1 => Self::Integer(i8::from_le_bytes([cursor.u8()?]).into()),
-            2 => Self::Integer(cursor.u16()?.into()),
-            3 => Self::Integer(i16::from_le_bytes(cursor.u16()?.to_le_bytes()).into()),
+            0 => Self::Integer(cursor.number(u8::from_le_bytes)?.into()),
+            1 => Self::Integer(cursor.number(i8::from_le_bytes)?.into()),
+            2 => Self::Integer(cursor.number(u16::from_le_bytes)?.into()),
+            3 => Self::Integer(cursor.number(i16::from_le_bytes)?.into()),
             4 => Self::Integer(cursor.u32()?.into()),
-            5 => Self::Integer(i32::from_le_bytes(cursor.u32()?.to_le_bytes()).into()),
-            6 => Self::Number(cursor.f32()?.into()),
-            7 => Self::Flag(cursor.u8()? != 0),
+            5 => Self::Integer(cursor.number(i32::from_le_bytes)?.into()),
+            6 => Self::Number(cursor.number(f32::from_le_bytes)?.into()),
+            7 => Self::Flag(cursor.number(u8::from_le_bytes)? != 0),
             8 => Self::Text(cursor.text()?),
             9 if depth > 0 => {
                 let kind = cursor.u32()?;
@@ -80,8 +80,8 @@ impl Value {
                 Self::List(values.collect::<Result<_, _>>()?)
             }
             10 => Self::Integer(cursor.u64()?.into()),
-            11 => Self::Integer(i64::from_le_bytes(cursor.u64()?.to_le_bytes()).into()),
-            12 => Self::Number(cursor.f64()?),
+            11 => Self::Integer(cursor.number(i64::from_le_bytes)?.into()),
+            12 => Self::Number(cursor.number(f64::from_le_bytes)?),
             kind => return Err(HeaderError::Invalid(format!("metadata of the unknown type {kind}"))),
         })
     }
