@@ -92,9 +92,6 @@ pub(crate) struct LoraArgs {
     pub(crate) may_change: bool,
 }
 
-/// Flags that change answers and that this engine does not support. They are refused.
-const REFUSED: [(&str, &str); 1] = [("speculative-config", "speculative decoding is not supported")];
-
 // === impl Args ===
 
 impl Args {
@@ -116,9 +113,6 @@ impl Args {
         for flag in &flags {
             if flag.name == "lora-modules" && !flags.iter().any(|flag| flag.name == "enable-lora") {
                 return Err(flag.invalid("LoRA is not enabled. Use --enable-lora to enable LoRA.".into()));
-            }
-            if let Some((_, why)) = REFUSED.iter().find(|(name, _)| *name == flag.name) {
-                return Err(flag.invalid((*why).to_owned()));
             }
             match flag.name.as_str() {
                 "max-model-len" => args.max_model_len = Some(flag.positive()?),
@@ -149,6 +143,10 @@ impl Args {
                 "threads" => args.threads = flag.positive()?,
                 "kv-transfer-config" => connector = Some(flag.value()?),
                 "weights-as-shipped" => args.as_shipped = true,
+                // It would change answers, so it is not passed over.
+                "speculative-config" => {
+                    return Err(flag.invalid("speculative decoding is not supported".into()));
+                }
                 name => args.server.ignored.push(format!("--{name}")),
             }
         }

@@ -2,11 +2,7 @@
 
 use std::{
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-        mpsc::Receiver,
-    },
+    sync::{Arc, atomic::Ordering, mpsc::Receiver},
     time::Instant,
 };
 
@@ -18,6 +14,7 @@ use crate::{
     Args, LoadError,
     cache::{Block, Kv, Table},
     engine::context,
+    gauges::{Gauges, SequenceGauge},
     inbox::Inbox,
     memory,
     model::{Config, Span, Transformer},
@@ -34,14 +31,13 @@ pub(crate) struct Embedder {
     tokenizer: Tokenizer,
     inbox: Inbox<Request>,
     metrics: Arc<Metrics>,
-    /// The number of requests that wait, and whether a request is computed.
-    waiting: Arc<AtomicI64>,
-    running: Arc<AtomicI64>,
+    gauges: Arc<Gauges>,
 }
 
 /// A request with texts to embed.
 struct Request {
     prompts: Vec<Vec<u32>>,
+    counted: SequenceGauge,
     arrived: Instant,
     found: oneshot::Sender<candle_core::Result<Vec<Vec<f32>>>>,
 }
@@ -55,8 +51,6 @@ struct Worker {
     blocks: Vec<Block>,
     max_tokens: usize,
     metrics: Arc<Metrics>,
-    waiting: Arc<AtomicI64>,
-    running: Arc<AtomicI64>,
 }
 
 // === impl Embedder ===
@@ -105,7 +99,6 @@ impl Embedder {
         let card = args.server.card(context, "vllm");
         let name = card.names.first().map_or("", String::as_str);
         let metrics = Arc::new(Metrics::new(name, args.block_size, blocks));
-        let (waiting, running) = (Arc::<AtomicI64>::default(), Arc::<AtomicI64>::default());
         let worker = Worker {
             transformer,
             made,
@@ -113,11 +106,9 @@ impl Embedder {
             blocks: Block::all(blocks),
             max_tokens: args.max_batched_tokens,
             metrics: Arc::clone(&metrics),
-            waiting: Arc::clone(&waiting),
-            running: Arc::clone(&running),
         };
         let inbox = Inbox::new(args, move |requests| worker.run(requests))?;
-        Ok(Self { card, vectors, vocabulary, tokenizer, inbox, metrics, waiting, running })
+        Ok(Self { card, vectors, vocabulary, tokenizer, inbox, metrics, gauges: Arc::default() })
     }
 }
 
@@ -139,9 +130,8 @@ fn shortened_lengths(weights: &Weights, width: usize) -> Vectors {
 impl Worker {
     /// Computes until all senders are dropped.
     fn run(mut self, inbox: &Receiver<Request>) {
-        while let Ok(Request { prompts, arrived, found }) = inbox.recv() {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-            self.running.store(1, Ordering::Relaxed);
+        while let Ok(Request { prompts, mut counted, arrived, found }) = inbox.recv() {
+            counted.runs(true);
             let mut vectors = Vec::with_capacity(prompts.len());
             for prompt in &prompts {
                 // The client has left, so the remaining vectors are not needed.
@@ -152,7 +142,8 @@ impl Worker {
                 self.metrics.processed(prompt.len());
                 self.metrics.finished("stop", arrived.elapsed());
             }
-            self.running.store(0, Ordering::Relaxed);
+            // Before the answer, so that a client that has it does not see its own request in the metrics.
+            drop(counted);
             let _ = found.send(vectors.into_iter().collect());
         }
     }
@@ -215,11 +206,8 @@ impl Model for Embedder {
             return Err(Refusal::field("input", format!("Token id {token} is out of vocabulary")));
         }
         let (found, vectors) = oneshot::channel();
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        let request = Request { prompts, arrived: Instant::now(), found };
-        self.inbox.send(request).inspect_err(|_| {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-        })?;
+        let counted = SequenceGauge::waits(&self.gauges);
+        self.inbox.send(Request { prompts, counted, arrived: Instant::now(), found })?;
         let vectors =
             vectors.await.map_err(|_| Refusal::overloaded("The engine has dropped the request."))?;
         vectors.map_err(|error| {
@@ -237,7 +225,7 @@ impl Model for Embedder {
     }
 
     fn metrics(&self) -> String {
-        let read = |gauge: &AtomicI64| gauge.load(Ordering::Relaxed);
-        self.metrics.page(read(&self.running), read(&self.waiting), 0.0)
+        let Gauges { waiting, running, .. } = &*self.gauges;
+        self.metrics.page(running.load(Ordering::Relaxed), waiting.load(Ordering::Relaxed), 0.0)
     }
 }

@@ -64,10 +64,6 @@ pub(crate) struct SharedForm {
     pub(crate) _room: Arc<OwnedSemaphorePermit>,
 }
 
-/// Why an answer ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Finish(pub(crate) &'static str);
-
 // === impl Sequence ===
 
 impl Sequence {
@@ -100,7 +96,7 @@ impl Sequence {
     }
 
     /// Chooses the next token by the logits, and sends the new text. Returns the reason if the answer ends.
-    pub(crate) fn advance(&mut self, tokenizer: &Tokenizer, weights: Vec<f32>) -> Option<Finish> {
+    pub(crate) fn advance(&mut self, tokenizer: &Tokenizer, weights: Vec<f32>) -> Option<&'static str> {
         let finish = self.choose(tokenizer, weights);
         let events = std::mem::take(&mut self.unsent);
         if !events.is_empty() {
@@ -110,7 +106,7 @@ impl Sequence {
         finish
     }
 
-    fn choose(&mut self, tokenizer: &Tokenizer, mut weights: Vec<f32>) -> Option<Finish> {
+    fn choose(&mut self, tokenizer: &Tokenizer, mut weights: Vec<f32>) -> Option<&'static str> {
         let (mut is_stuck, mut reason) = (false, "stop");
         // As in vLLM, probabilities are those of the tokens that the form allows.
         if let Some(shared) = &mut self.form
@@ -218,12 +214,12 @@ impl Sequence {
         }
     }
 
-    fn finish(&mut self, reason: &'static str, stop: Option<Stop>) -> Finish {
+    fn finish(&mut self, reason: &'static str, stop: Option<Stop>) -> &'static str {
         let rest = self.calls.as_mut().map(Calls::rest).unwrap_or_default();
         self.send_parts(rest);
         let sent = self.calls.as_ref().map_or(reason, |calls| calls.reason(reason));
         self.send(Event::Finished { choice: self.choice, reason: sent, stop });
-        Finish(reason)
+        reason
     }
 
     fn send(&mut self, event: Event) {

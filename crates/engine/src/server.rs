@@ -52,15 +52,15 @@ fn made(args: &Args, folder: &Path, weights: &Weights) -> Result<Option<PoolingC
 
 /// A loaded model, by its use.
 enum LoadedModel {
-    Answers(Box<Engine>),
-    Embeds(Box<Embedder>),
+    Answers(Arc<Engine>),
+    Embeds(Arc<Embedder>),
 }
 
 fn load(args: &Args) -> Result<LoadedModel, LoadError> {
     let (folder, weights) = open(args)?;
     Ok(match made(args, folder, &weights)? {
-        None => LoadedModel::Answers(Box::new(Engine::load_from(args, folder, &weights)?)),
-        Some(made) => LoadedModel::Embeds(Box::new(Embedder::load(args, folder, &weights, made)?)),
+        None => LoadedModel::Answers(Arc::new(Engine::load_from(args, folder, &weights)?)),
+        Some(made) => LoadedModel::Embeds(Arc::new(Embedder::load(args, folder, &weights, made)?)),
     })
 }
 
@@ -85,21 +85,19 @@ pub async fn serve(
     let loading = tokio::task::spawn_blocking(move || load(&args));
     let loaded = loading.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
     let engine = match loaded {
-        LoadedModel::Answers(engine) => *engine,
+        LoadedModel::Answers(engine) => engine,
         LoadedModel::Embeds(embedder) => {
             tracing::info!(address = listener.local_addr().map(tracing::field::display).ok(), "Serving.");
-            let router = longboat_serving::router(Arc::new(*embedder));
+            let router = longboat_serving::router(embedder);
             return Ok(longboat_serving::serve(router, listener, listening, shutdown).await?);
         }
     };
     let taken = |(address, source)| RunError::Listen { address, source };
-    let engine = Arc::new(engine);
     // The servers for other engines and for pickers end with these tasks. The one that hands over KV caches goes on after
     // `shutdown`, because decode engines fetch a prompt after its request has ended.
     let mut others = Vec::new();
-    let end_of_transfers = CancellationToken::new();
     if let Some(exchange) = engine.exchange() {
-        others.push(transfer::serve(exchange.host(), &end_of_transfers).await.map_err(taken)?);
+        others.push(transfer::serve(exchange.host()).await.map_err(taken)?);
     }
     if let Some(events) = engine.events() {
         others.push(events.serve(host, &shutdown).await.map_err(taken)?);

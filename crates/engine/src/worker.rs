@@ -17,7 +17,7 @@ use crate::{
     cache::{Kv, Table},
     gauges::Gauges,
     model::{Span, Transformer},
-    sequence::{Finish, Sequence},
+    sequence::Sequence,
     text::Tokenizer,
     transfer::Exchange,
 };
@@ -96,7 +96,7 @@ impl Worker {
         }
         let mut weights = weights.into_iter();
         let predicting = steps.iter().filter(|step| self.batch.running()[step.index].uncomputed() == 0);
-        let mut finished: Vec<(usize, Finish)> = Vec::new();
+        let mut finished: Vec<(usize, &'static str)> = Vec::new();
         for index in predicting.map(|step| step.index).collect::<Vec<_>>() {
             let Some(weights) = weights.next() else { break };
             let sequence = &mut self.batch.running_mut()[index];
@@ -115,7 +115,7 @@ impl Worker {
         }
         // From the highest index down, because removing a sequence moves those behind it.
         finished.sort_unstable_by_key(|(index, _)| std::cmp::Reverse(*index));
-        for (index, Finish(reason)) in finished {
+        for (index, reason) in finished {
             let sequence = self.batch.finish(index);
             self.metrics.finished(reason, sequence.arrived.elapsed());
         }

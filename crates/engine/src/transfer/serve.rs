@@ -32,20 +32,19 @@ pub(crate) struct Host {
     pub(super) kv: Arc<RwLock<Kv>>,
 }
 
-/// Serves blocks to authorized engines until shutdown, or until the returned tasks are dropped. Binds nothing if this engine
-/// does not compute prompts for others.
+/// Serves blocks to authorized engines until the returned tasks are dropped. Binds nothing if this engine does not compute
+/// prompts for others.
 pub(crate) async fn serve(
     host: Option<(Arc<Host>, SocketAddr)>,
-    shutdown: &CancellationToken,
 ) -> Result<JoinSet<()>, (SocketAddr, io::Error)> {
     let mut tasks = JoinSet::new();
     let Some((host, address)) = host else { return Ok(tasks) };
     let listener = TcpListener::bind(address).await.map_err(|error| (address, error))?;
     tracing::info!(%address, "Serving the KV cache of prompts to other engines.");
-    let shutdown = shutdown.clone();
     tasks.spawn(async move {
+        let never = CancellationToken::new();
         let accepted = |stream, _| Arc::clone(&host).connection(stream);
-        let _open = longboat_accept::until(&shutdown, listener, MAX_CONNECTIONS, accepted).await;
+        let _open = longboat_accept::until(&never, listener, MAX_CONNECTIONS, accepted).await;
     });
     Ok(tasks)
 }
