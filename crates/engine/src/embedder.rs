@@ -70,7 +70,7 @@ impl Embedder {
         ] {
             if is_set {
                 let what = format!("`{flag}` with an embedding model");
-                return Err(LoadError::Unsupported { path: weights.path().to_owned(), what });
+                return Err(LoadError::unsupported(weights.path(), what));
             }
         }
         let config = Config::of(weights)?;

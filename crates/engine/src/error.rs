@@ -75,3 +75,15 @@ pub enum LoadError {
         available: u64,
     },
 }
+
+// === impl LoadError ===
+
+impl LoadError {
+    pub(crate) fn malformed(path: impl Into<PathBuf>, reason: impl Into<String>) -> Self {
+        Self::Malformed { path: path.into(), reason: reason.into() }
+    }
+
+    pub(crate) fn unsupported(path: impl Into<PathBuf>, what: impl Into<String>) -> Self {
+        Self::Unsupported { path: path.into(), what: what.into() }
+    }
+}

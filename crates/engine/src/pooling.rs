@@ -40,7 +40,7 @@ impl PoolingConfig {
                     Some(3) => Pooling::Last,
                     Some(other) => {
                         let what = format!("`{architecture}.pooling_type` {other}");
-                        return Err(LoadError::Unsupported { path: file.path().to_owned(), what });
+                        return Err(LoadError::unsupported(file.path(), what));
                     }
                 };
                 Ok(Some(Self { pooling, normalises: true }))
@@ -56,7 +56,7 @@ impl PoolingConfig {
             return Ok(None);
         }
         let modules = files::json(&path)?;
-        let malformed = |reason: &str| LoadError::Malformed { path: path.clone(), reason: reason.into() };
+        let malformed = |reason: &str| LoadError::malformed(&path, reason);
         let modules = modules.as_array().ok_or_else(|| malformed("expected a list of modules"))?;
         let (mut pooling, mut normalises) = (None, false);
         for module in modules {
@@ -75,7 +75,7 @@ impl PoolingConfig {
                 }
                 _ => {
                     let what = format!("the module `{}`", kind.chars().take(80).collect::<String>());
-                    return Err(LoadError::Unsupported { path: path.clone(), what });
+                    return Err(LoadError::unsupported(&path, what));
                 }
             }
         }
@@ -94,14 +94,11 @@ fn mode(path: &Path, settings: &Json) -> Result<Pooling, LoadError> {
         ["pooling_mode_cls_token"] => Ok(Pooling::First),
         ["pooling_mode_lasttoken"] => Ok(Pooling::Last),
         ["pooling_mode_mean_tokens"] => Ok(Pooling::Mean),
-        [] => Err(LoadError::Malformed {
-            path: path.to_owned(),
-            reason: "no `pooling_mode_…` is true".into(),
-        }),
+        [] => Err(LoadError::malformed(path, "no `pooling_mode_…` is true")),
         modes => {
             let names = modes.iter().map(|name| name.chars().take(80).collect::<String>());
             let what = format!("`{}`", names.collect::<Vec<_>>().join("` with `"));
-            Err(LoadError::Unsupported { path: path.to_owned(), what })
+            Err(LoadError::unsupported(path, what))
         }
     }
 }

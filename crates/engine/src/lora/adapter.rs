@@ -11,7 +11,7 @@ use super::settings::Settings;
 use crate::{
     LoadError,
     model::{Config, Pairs},
-    weights::Safetensors,
+    weights::open_tensors,
 };
 
 const SETTINGS: &str = "adapter_config.json";
@@ -93,7 +93,7 @@ impl Adapter {
     ) -> Result<Self, LoadError> {
         let settings_path = folder.join(SETTINGS);
         let Settings { rank, scale } = Settings::open(&settings_path)?;
-        let malformed = |path: &Path, reason: String| LoadError::Malformed { path: path.to_owned(), reason };
+        let malformed = |path: &Path, reason: String| LoadError::malformed(path, reason);
         if rank > max_rank {
             return Err(malformed(
                 &settings_path,
@@ -104,10 +104,10 @@ impl Adapter {
         if !path.is_file() {
             return Err(malformed(folder, format!("`{WEIGHTS}` is missing")));
         }
-        let file = Safetensors::described_by(&settings_path, std::slice::from_ref(&path))?;
+        let tensors = open_tensors(std::slice::from_ref(&path))?;
         let mut places: BTreeMap<(usize, Target), [Option<String>; 2]> = BTreeMap::new();
         let mut unexpected = BTreeSet::new();
-        for tensor in file.tensors.names() {
+        for tensor in tensors.names() {
             match place(tensor).filter(|(layer, ..)| *layer < config.layers) {
                 Some((layer, target, side)) => {
                     places.entry((layer, target)).or_default()[side] = Some(tensor.to_owned());
@@ -139,7 +139,7 @@ impl Adapter {
                 return Err(malformed(&path, format!("`{half}` has no counterpart (lora_A and lora_B)")));
             };
             let (inputs, outputs) = target.shape(config);
-            let read = |name: &str, shape: [usize; 2]| match file.tensors.read(name)? {
+            let read = |name: &str, shape: [usize; 2]| match tensors.read(name)? {
                 Some(raw) => raw.numbers(&shape),
                 None => Err(malformed(&path, format!("`{name}` is missing"))),
             };

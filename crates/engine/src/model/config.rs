@@ -1,5 +1,7 @@
 //! The shape of a model, from GGUF metadata or from `config.json`.
 
+use std::path::Path;
+
 use serde_json::Value as Json;
 
 use super::rope::{Pairs, Scaling};
@@ -40,36 +42,29 @@ pub(crate) struct Config {
 impl Config {
     /// Reads the shape of a model. Refuses models that the engine does not support.
     pub(crate) fn of(weights: &Weights) -> Result<Self, LoadError> {
-        let (path, read) = (
-            weights.path(),
-            match weights {
-                Weights::Gguf(file) => Self::of_gguf(file),
-                Weights::Safetensors(files) => Self::of_json(files),
-            },
-        );
-        let config = read.map_err(|wrong| match wrong {
-            ConfigError::Malformed(reason) => LoadError::Malformed { path: path.to_owned(), reason },
-            ConfigError::Unsupported(what) => LoadError::Unsupported { path: path.to_owned(), what },
-        })?;
-        config.check().map_err(|reason| LoadError::Malformed { path: path.to_owned(), reason })?;
+        let config = match weights {
+            Weights::Gguf(file) => Self::of_gguf(file),
+            Weights::Safetensors(files) => Self::of_json(files),
+        }?;
+        config.check().map_err(|reason| LoadError::malformed(weights.path(), reason))?;
         Ok(config)
     }
 
-    fn of_gguf(file: &Gguf) -> Result<Self, ConfigError> {
+    fn of_gguf(file: &Gguf) -> Result<Self, LoadError> {
+        let path = file.path();
         let text = |key: &str| file.get(key).and_then(Value::text);
-        let architecture = text("general.architecture")
-            .ok_or_else(|| ConfigError::missing("general.architecture"))?
-            .to_owned();
-        let normalises_heads = normalises_heads(&architecture)?;
+        let architecture =
+            text("general.architecture").ok_or_else(|| missing(path, "general.architecture"))?.to_owned();
+        let normalises_heads = normalises_heads(path, &architecture)?;
         let rope_pairs = if architecture == "llama" { Pairs::Neighbours } else { Pairs::Halves };
         let key = |name: &str| format!("{architecture}.{name}");
         let optional = |name: &str| file.get(&key(name)).and_then(Value::size);
-        let size = |name: &str| optional(name).ok_or_else(|| ConfigError::missing(&key(name)));
+        let size = |name: &str| optional(name).ok_or_else(|| missing(path, &key(name)));
         if optional("expert_count").is_some_and(|experts| experts > 0) {
-            return Err(ConfigError::Unsupported("a mixture of experts".into()));
+            return Err(LoadError::unsupported(path, "a mixture of experts"));
         }
         if let Some(scaling) = text(&key("rope.scaling.type")).filter(|scaling| *scaling != "none") {
-            return Err(ConfigError::Unsupported(format!("the context extension `{scaling}`")));
+            return Err(LoadError::unsupported(path, format!("the context extension `{scaling}`")));
         }
         let number = |name: &str| file.get(&key(name)).and_then(Value::number);
         let tokens = file.get("tokenizer.ggml.tokens").and_then(Value::list);
@@ -82,9 +77,7 @@ impl Config {
             head_width: optional("attention.key_length")
                 .unwrap_or_else(|| width.checked_div(heads).unwrap_or(0)),
             feed_forward: size("feed_forward_length")?,
-            vocabulary: tokens
-                .map(<[Value]>::len)
-                .ok_or_else(|| ConfigError::missing("tokenizer.ggml.tokens"))?,
+            vocabulary: tokens.map(<[Value]>::len).ok_or_else(|| missing(path, "tokenizer.ggml.tokens"))?,
             context: size("context_length")?,
             rope_base: number("rope.freq_base").unwrap_or(10_000.0),
             rope_pairs,
@@ -96,31 +89,32 @@ impl Config {
         })
     }
 
-    fn of_json(files: &Safetensors) -> Result<Self, ConfigError> {
+    fn of_json(files: &Safetensors) -> Result<Self, LoadError> {
+        let path = files.path();
         let config = files.config();
-        let architecture = config["model_type"].as_str().ok_or_else(|| ConfigError::missing("model_type"))?;
-        let normalises_heads = normalises_heads(architecture)?;
+        let architecture = config["model_type"].as_str().ok_or_else(|| missing(path, "model_type"))?;
+        let normalises_heads = normalises_heads(path, architecture)?;
         if config["quantization_config"].is_object() {
-            return Err(ConfigError::Unsupported("a `quantization_config`".into()));
+            return Err(LoadError::unsupported(path, "a `quantization_config`"));
         }
         if config["use_sliding_window"].as_bool() == Some(true) {
-            return Err(ConfigError::Unsupported("`use_sliding_window`".into()));
+            return Err(LoadError::unsupported(path, "`use_sliding_window`"));
         }
         let activation = config["hidden_act"].as_str().unwrap_or("silu");
         if activation != "silu" {
-            return Err(ConfigError::Unsupported(format!("the activation `{activation}`")));
+            return Err(LoadError::unsupported(path, format!("the activation `{activation}`")));
         }
         let optional = |name: &str| match &config[name] {
             Json::Null => Ok(None),
             value => {
                 let size = value.as_u64().and_then(|value| usize::try_from(value).ok());
-                size.map(Some).ok_or_else(|| ConfigError::missing(name))
+                size.map(Some).ok_or_else(|| missing(path, name))
             }
         };
-        let size = |name: &str| optional(name)?.ok_or_else(|| ConfigError::missing(name));
+        let size = |name: &str| optional(name)?.ok_or_else(|| missing(path, name));
         let number = |name: &str, value: &Json, default: f64| match value {
             Json::Null => Ok(default),
-            value => value.as_f64().ok_or_else(|| ConfigError::missing(name)),
+            value => value.as_f64().ok_or_else(|| missing(path, name)),
         };
         let (width, heads) = (size("hidden_size")?, size("num_attention_heads")?);
         Ok(Self {
@@ -135,7 +129,7 @@ impl Config {
             context: size("max_position_embeddings")?,
             rope_base: number("rope_theta", rope(config, "rope_theta"), 10_000.0)?,
             rope_pairs: Pairs::Halves,
-            rope_scaling: scaling(config)?,
+            rope_scaling: scaling(path, config)?,
             epsilon: epsilon(number("rms_norm_eps", &config["rms_norm_eps"], 1e-6)?),
             normalises_heads,
         })
@@ -190,25 +184,19 @@ impl Config {
     }
 }
 
-enum ConfigError {
-    Malformed(String),
-    Unsupported(String),
-}
-
-impl ConfigError {
-    fn missing(key: &str) -> Self {
-        Self::Malformed(format!("`{key}` is missing or has the wrong type"))
-    }
+fn missing(path: &Path, key: &str) -> LoadError {
+    LoadError::malformed(path, format!("`{key}` is missing or has the wrong type"))
 }
 
 /// Whether the heads of an architecture are normalised.
-fn normalises_heads(architecture: &str) -> Result<bool, ConfigError> {
+fn normalises_heads(path: &Path, architecture: &str) -> Result<bool, LoadError> {
     match architecture {
         "llama" | "qwen2" => Ok(false),
         "qwen3" => Ok(true),
-        other => {
-            Err(ConfigError::Unsupported(format!("the architecture `{other}` (llama, qwen2 and qwen3 are)")))
-        }
+        other => Err(LoadError::unsupported(
+            path,
+            format!("the architecture `{other}` (llama, qwen2 and qwen3 are)"),
+        )),
     }
 }
 
@@ -225,20 +213,20 @@ fn rope<'a>(config: &'a Json, name: &str) -> &'a Json {
     }
 }
 
-fn scaling(config: &Json) -> Result<Scaling, ConfigError> {
+fn scaling(path: &Path, config: &Json) -> Result<Scaling, LoadError> {
     let scaling = match &config["rope_scaling"] {
         Json::Null => &config["rope_parameters"],
         scaling => scaling,
     };
     if !scaling.is_null() && !scaling.is_object() {
-        return Err(ConfigError::missing("rope_scaling"));
+        return Err(missing(path, "rope_scaling"));
     }
     let kind = scaling["rope_type"].as_str().or(scaling["type"].as_str()).unwrap_or("default");
     let number = |name: &str| {
         scaling[name]
             .as_f64()
             .filter(|value| *value > 0.0)
-            .ok_or_else(|| ConfigError::missing(&format!("rope_scaling.{name}")))
+            .ok_or_else(|| missing(path, &format!("rope_scaling.{name}")))
     };
     match kind {
         "default" => Ok(Scaling::None),
@@ -248,7 +236,7 @@ fn scaling(config: &Json) -> Result<Scaling, ConfigError> {
             high: number("high_freq_factor")?,
             context: number("original_max_position_embeddings")?,
         }),
-        other => Err(ConfigError::Unsupported(format!("the context extension `{other}`"))),
+        other => Err(LoadError::unsupported(path, format!("the context extension `{other}`"))),
     }
 }
 

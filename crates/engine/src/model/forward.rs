@@ -1,7 +1,5 @@
 //! The forward pass of several sequences through the model.
 
-use std::path::Path;
-
 use rayon::prelude::*;
 
 use super::{
@@ -44,7 +42,9 @@ impl Transformer {
         let output = match reader.raw(Part::Output)? {
             Some(raw) => Matrix::new(&raw, vocabulary, width, as_shipped)?,
             // The output matrix is the embedding table.
-            None => embedding.as_matrix().map_err(|error| unusable(weights.path(), &error))?,
+            None => embedding
+                .as_matrix()
+                .map_err(|error| LoadError::malformed(weights.path(), error.to_string()))?,
         };
         let factors = reader.raw(Part::RopeFactors)?.map(|raw| raw.numbers(&[head_width / 2])).transpose()?;
         let rope = Rope::new(
@@ -169,8 +169,4 @@ impl Transformer {
         add(rows, &layer.feed_forward(&input, &adapted)?);
         Ok(())
     }
-}
-
-fn unusable(path: &Path, error: &candle_core::Error) -> LoadError {
-    LoadError::Malformed { path: path.to_owned(), reason: error.to_string() }
 }

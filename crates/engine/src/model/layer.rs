@@ -69,9 +69,9 @@ impl Reader<'_> {
     }
 
     pub(super) fn required(&self, part: Part) -> Result<crate::weights::RawTensor, LoadError> {
-        self.raw(part)?.ok_or_else(|| LoadError::Malformed {
-            path: self.weights.path().to_owned(),
-            reason: format!("the tensor `{}.weight` is missing", name(self.weights, part)),
+        self.raw(part)?.ok_or_else(|| {
+            let reason = format!("the tensor `{}.weight` is missing", name(self.weights, part));
+            LoadError::malformed(self.weights.path(), reason)
         })
     }
 

@@ -64,7 +64,7 @@ impl Template {
             }
         };
         source
-            .map(|source| Self::new(source, program).map_err(|reason| LoadError::Malformed { path, reason }))
+            .map(|source| Self::new(source, program).map_err(|reason| LoadError::malformed(path, reason)))
             .transpose()
     }
 

@@ -32,13 +32,9 @@ impl Tokenizer {
     pub(super) fn load(folder: &Path, files: &Safetensors) -> Result<Self, LoadError> {
         let file = folder.join("tokenizer.json");
         if !file.is_file() {
-            return Err(LoadError::Malformed {
-                path: folder.to_owned(),
-                reason: "`tokenizer.json` is missing".into(),
-            });
+            return Err(LoadError::malformed(folder, "`tokenizer.json` is missing"));
         }
-        let inner =
-            read(&files::tokenizer(&file)?).map_err(|reason| LoadError::Malformed { path: file, reason })?;
+        let inner = read(&files::tokenizer(&file)?).map_err(|reason| LoadError::malformed(file, reason))?;
         let optional = |name: &str| {
             let path = folder.join(name);
             if path.is_file() { files::json(&path) } else { Ok(Value::Null) }

@@ -48,8 +48,8 @@ pub(crate) fn probe(header: &[u8]) {
 }
 
 fn make<'a>(path: &Path, get: &dyn Fn(&str) -> Option<&'a Value>) -> Result<Tokenizer, LoadError> {
-    let malformed = |reason: String| LoadError::Malformed { path: path.to_owned(), reason };
-    let unsupported = |what: String| LoadError::Unsupported { path: path.to_owned(), what };
+    let malformed = |reason: String| LoadError::malformed(path, reason);
+    let unsupported = |what: String| LoadError::unsupported(path, what);
     let text = |key: &str| get(key).and_then(Value::text);
     let texts = |key: &str| {
         let list = get(key).and_then(Value::list);

@@ -14,13 +14,13 @@ const MAX_TOKENIZER_BYTES: u64 = 256 << 20;
 /// Reads a JSON settings file.
 pub(crate) fn json(path: &Path) -> Result<Value, LoadError> {
     serde_json::from_slice(&bytes(path, MAX_SETTINGS_BYTES)?)
-        .map_err(|error| LoadError::Malformed { path: path.to_owned(), reason: error.to_string() })
+        .map_err(|error| LoadError::malformed(path, error.to_string()))
 }
 
 /// Reads a chat template.
 pub(crate) fn template(path: &Path) -> Result<String, LoadError> {
     String::from_utf8(bytes(path, MAX_SETTINGS_BYTES)?)
-        .map_err(|_| LoadError::Malformed { path: path.to_owned(), reason: "it is not UTF-8".into() })
+        .map_err(|_| LoadError::malformed(path, "it is not UTF-8"))
 }
 
 /// Reads a tokenizer.
@@ -33,8 +33,10 @@ fn bytes(path: &Path, most: u64) -> Result<Vec<u8>, LoadError> {
     let mut bytes = Vec::new();
     File::open(path).map_err(failed)?.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > most {
-        let reason = format!("it has more than {most} bytes, the limit of such a file");
-        return Err(LoadError::Malformed { path: path.to_owned(), reason });
+        return Err(LoadError::malformed(
+            path,
+            format!("it has more than {most} bytes, the limit of such a file"),
+        ));
     }
     Ok(bytes)
 }

@@ -119,7 +119,7 @@ impl Gguf {
                         }
                         HeaderError::Invalid(reason) => reason,
                     };
-                    return Err(LoadError::Malformed { path: path.to_owned(), reason });
+                    return Err(LoadError::malformed(path, reason));
                 }
             }
         }

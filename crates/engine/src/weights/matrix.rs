@@ -45,7 +45,7 @@ enum Table {
 
 impl RawTensor {
     fn malformed(&self, reason: impl std::fmt::Display) -> LoadError {
-        LoadError::Malformed { path: self.path.clone(), reason: format!("tensor `{}`: {reason}", self.name) }
+        LoadError::malformed(&self.path, format!("tensor `{}`: {reason}", self.name))
     }
 
     /// Fails unless the tensor has this shape.

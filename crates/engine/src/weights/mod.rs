@@ -9,11 +9,12 @@ mod safetensors;
 
 use std::path::{Path, PathBuf};
 
+use self::raw::Tensors;
 pub(crate) use self::{
     gguf::{Gguf, Value, metadata as gguf_metadata, probe as gguf_probe},
     matrix::{Embedding, Matrix},
-    raw::{RawTensor, Tensors},
-    safetensors::{Safetensors, probe as safetensors_probe},
+    raw::RawTensor,
+    safetensors::{Safetensors, open_tensors, probe as safetensors_probe},
 };
 use crate::LoadError;
 use candle_core::quantized::GgmlDType;
@@ -48,10 +49,11 @@ impl Weights {
             [file] => Ok(Self::Gguf(Gguf::open(file)?)),
             several => {
                 let names: Vec<_> = several.iter().filter_map(|file| file.file_name()?.to_str()).collect();
-                Err(LoadError::Malformed {
-                    path: path.to_owned(),
-                    reason: format!("has several GGUF files ({}): choose one of them", names.join(", ")),
-                })
+                let names = names.join(", ");
+                Err(LoadError::malformed(
+                    path,
+                    format!("has several GGUF files ({names}): choose one of them"),
+                ))
             }
         }
     }

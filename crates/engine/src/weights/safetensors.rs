@@ -39,20 +39,8 @@ pub(crate) struct Safetensors {
 impl Safetensors {
     /// Reads `config.json` and the headers of the files.
     pub(crate) fn open(folder: &Path, paths: &[PathBuf]) -> Result<Self, LoadError> {
-        Self::described_by(&folder.join("config.json"), paths)
-    }
-
-    /// Reads a settings file and the headers of the files with the tensors.
-    pub(crate) fn described_by(config_path: &Path, paths: &[PathBuf]) -> Result<Self, LoadError> {
-        let config_path = config_path.to_owned();
-        let config = files::json(&config_path)?;
-        let (mut files, mut places) = (Vec::new(), BTreeMap::new());
-        for path in paths {
-            let file = File::open(path).map_err(|source| LoadError::Read { path: path.clone(), source })?;
-            read_header(path, &file, files.len(), &mut places)?;
-            files.push((path.clone(), file));
-        }
-        Ok(Self { config_path, config, tensors: Tensors { files, places } })
+        let config_path = folder.join("config.json");
+        Ok(Self { config: files::json(&config_path)?, config_path, tensors: open_tensors(paths)? })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -65,14 +53,20 @@ impl Safetensors {
     }
 }
 
-fn read_header(
-    path: &Path,
-    file: &File,
-    number: usize,
-    tensors: &mut BTreeMap<String, TensorInfo>,
-) -> Result<(), LoadError> {
+/// Reads the headers of files.
+pub(crate) fn open_tensors(paths: &[PathBuf]) -> Result<Tensors, LoadError> {
+    let mut tensors = Tensors { files: Vec::new(), places: BTreeMap::new() };
+    for path in paths {
+        let file = File::open(path).map_err(|source| LoadError::Read { path: path.clone(), source })?;
+        tensors.places.append(&mut read_header(path, &file, tensors.files.len())?);
+        tensors.files.push((path.clone(), file));
+    }
+    Ok(tensors)
+}
+
+fn read_header(path: &Path, file: &File, number: usize) -> Result<BTreeMap<String, TensorInfo>, LoadError> {
     let failed = |source| LoadError::Read { path: path.to_owned(), source };
-    let malformed = |reason: String| LoadError::Malformed { path: path.to_owned(), reason };
+    let malformed = |reason: String| LoadError::malformed(path, reason);
     let size = file.metadata().map_err(failed)?.len();
     if size < 8 {
         return Err(malformed("the file ends within its header".into()));
@@ -85,8 +79,7 @@ fn read_header(
     }
     let mut header = vec![0; usize::try_from(length).unwrap_or_default()];
     file.read_exact_at(&mut header, 8).map_err(failed)?;
-    tensors.append(&mut places(&header, number, size).map_err(malformed)?);
-    Ok(())
+    places(&header, number, size).map_err(malformed)
 }
 
 /// Parses a header, for the fuzz target.
