@@ -115,6 +115,7 @@ impl Batch {
     /// Whether a running sequence is computing blocks that this one will find in the cache, as the answers to one prompt do.
     fn is_underway(&self, sequence: &Sequence) -> bool {
         let size = self.blocks.size();
+        // A prompt that another engine has computed waits for nobody.
         let computing = self.running.iter().filter(|running| running.computed < running.prompt);
         self.blocks.caches_prefixes()
             && sequence.given.is_none()
@@ -129,6 +130,7 @@ impl Batch {
     /// Drops the sequences whose clients have left.
     pub(crate) fn drop_abandoned(&mut self) {
         self.waiting.retain(|sequence| !sequence.is_abandoned());
+        // From the end, because removing a sequence moves those behind it.
         for index in (0..self.running.len()).rev() {
             if self.running[index].is_abandoned() {
                 drop(self.remove(index));
@@ -176,6 +178,7 @@ impl Batch {
             let index = self.running.len() - 1;
             let imported = self.import(index);
             let sequence = &mut self.running[index];
+            // One that was preempted has started before.
             if let Some(taken) = sequence.taken.take() {
                 started.push(SequenceStart {
                     index,
@@ -203,6 +206,8 @@ impl Batch {
             let Some(block) = self.blocks.take() else { break };
             self.running[index].blocks.push(block);
         }
+        // From now on other sequences find these blocks, whose numbers are not there yet. The worker writes them before the next
+        // forward pass.
         self.computed(Step { index, tokens });
         tokens
     }
@@ -220,6 +225,8 @@ impl Batch {
         loop {
             let steps = self.steps();
             let needed: usize = steps.iter().map(|step| self.blocks_for(*step)).sum();
+            // As in vLLM, the last one goes, so that the oldest answer always gets on. One alone is never preempted: its tokens
+            // fit into the cache (`Engine::load_from`), and a repetition would fail in the same place.
             if needed > self.blocks.free() && self.running.len() > 1 {
                 let mut preempted = self.remove(self.running.len() - 1);
                 preempted.computed = 0;
@@ -242,6 +249,7 @@ impl Batch {
 
     fn steps(&self) -> Vec<Step> {
         let mut order: Vec<usize> = (0..self.running.len()).collect();
+        // A long prompt must not delay the next token of an answer. The sort is stable, so prompts keep their order.
         order.sort_by_key(|index| self.running[*index].uncomputed() > 1);
         let mut left = self.max_tokens;
         let mut steps = Vec::new();
@@ -264,6 +272,7 @@ impl Batch {
     pub(crate) fn computed(&mut self, step: Step) {
         let size = self.blocks.size();
         let sequence = &mut self.running[step.index];
+        // Only full blocks get a hash: the others still change, so nobody may share them.
         let (from, to) = (sequence.computed / size, (sequence.computed + step.tokens) / size);
         sequence.computed += step.tokens;
         let (blocks, tokens) = (&sequence.blocks[from..to], &sequence.tokens[from * size..to * size]);

@@ -154,6 +154,7 @@ impl Worker {
         let width = self.transformer.config().width;
         let mut vector = vec![0.0; width];
         let mut start = 0;
+        // Tokens attend only to those before them, so later parts change no state of an earlier one.
         for tokens in prompt.chunks(self.max_tokens) {
             let table = Table(&self.blocks);
             let span = Span { tokens, start, table, predicts: false, adapter: None };

@@ -388,6 +388,7 @@ impl Model for Engine {
         let (form, job) = self.clone().compile(job).await?;
         let mut share = transfer::share(self.exchange.as_deref(), &job).await?;
         let ActiveCalls { running, events } = self.take(&job, form.as_ref(), adapter.as_ref(), &mut share)?;
+        // The response says how much of the prompts was cached, which is known when they start.
         let mut cached_tokens = 0;
         for running in running {
             cached_tokens +=

@@ -81,6 +81,7 @@ impl Sampler {
     /// Creates the sampler for answer number `copy` to a prompt.
     pub(crate) fn new(sampling: &Sampling, prompt: &[u32], copy: usize) -> Self {
         let random = match sampling.seed {
+            // vLLM, too, adds the number of the copy to the seed.
             Some(seed) => StdRng::seed_from_u64(seed.cast_unsigned().wrapping_add(copy as u64)),
             None => StdRng::from_rng(&mut rand::rng()),
         };
@@ -99,6 +100,7 @@ impl Sampler {
         mut weights: Vec<f32>,
         restrict: impl FnOnce(&mut [f32]),
     ) -> SampledToken {
+        // Before penalties and temperature: vLLM's default for `--logprobs-mode` is `raw_logprobs`.
         let (normal, top) = match sampling.logprobs {
             None => (0.0, Vec::new()),
             Some(count) => {
@@ -134,6 +136,7 @@ impl Sampler {
     fn penalise(&self, sampling: &Sampling, weights: &mut [f32]) {
         let repetition = sampling.repetition_penalty as f32;
         if !is_neutral(sampling.repetition_penalty, 1.0) {
+            // A token that is in the prompt and in the answer counts once.
             let seen = self
                 .prompt
                 .iter()
@@ -159,6 +162,7 @@ impl Sampler {
             .filter(|(_, weight)| weight.is_finite())
             .map(|(token, weight)| (token, f64::from(*weight) / sampling.temperature))
             .collect();
+        // Equal weights are ordered by token, so that a seed always gives the same answer.
         candidates.sort_unstable_by(|(a_token, a), (b_token, b)| b.total_cmp(a).then(a_token.cmp(b_token)));
         let Some((_, most)) = candidates.first().copied() else { return 0 };
         for (_, weight) in &mut candidates {
@@ -187,6 +191,7 @@ impl Sampler {
                 return *token;
             }
         }
+        // The rounding of the sums may leave a little of `point`.
         candidates.last().map_or(0, |(token, _)| *token)
     }
 }

@@ -67,7 +67,7 @@ pub(crate) struct SharedForm {
 // === impl Sequence ===
 
 impl Sequence {
-    /// The number of tokens that are not computed yet, at least one.
+    /// The number of tokens that are not computed yet.
     pub(crate) fn uncomputed(&self) -> usize {
         self.tokens.len() - self.computed
     }

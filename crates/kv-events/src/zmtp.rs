@@ -215,6 +215,7 @@ impl Connection {
     /// Returns the next frame if it is complete.
     fn next<'a>(&self, bytes: &'a [u8]) -> Result<Option<Frame<'a>>, ZmtpError> {
         let Some((&flags, rest)) = bytes.split_first() else { return Ok(None) };
+        // The other bits are reserved and zero, and a command has no frame after it (23/ZMTP, "Framing").
         if flags & !(MORE | LONG | COMMAND) != 0 || flags & COMMAND != 0 && flags & MORE != 0 {
             return Err(ZmtpError::Malformed("frame"));
         }

@@ -79,6 +79,7 @@ impl Adapters {
         if let Some(adapter) = self.loaded.lock().take(name) {
             return Ok(Some(adapter));
         }
+        // `loaded` is not locked while files are read, so that requests for adapters in memory go on.
         let mut next = self.next.lock();
         // Another caller may have read the adapter while this one waited for the lock.
         if let Some(adapter) = self.loaded.lock().take(name) {

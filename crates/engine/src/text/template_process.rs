@@ -53,6 +53,8 @@ impl TemplateProcess {
 
     pub(super) fn render(&self, conversation: &Conversation) -> RenderResult {
         let request = serde_json::to_string(conversation).map_err(|error| error.to_string())?;
+        // Held until the answer has come: answers carry no numbers, so the process gets one conversation at a time. The process is
+        // put back only after it has answered; otherwise it is dropped here, which ends it.
         let mut current = self.running.lock();
         let known = current.take();
         let is_fresh = known.is_none();

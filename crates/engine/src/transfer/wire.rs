@@ -107,6 +107,7 @@ impl Key {
     }
 
     fn proof(&self, who: &str, first: &str, second: &str) -> String {
+        // `who` tells the directions apart, so that a proof cannot be sent back to the engine that has made it.
         HEXLOWER.encode(hmac::sign(&self.0, format!("{who} {first} {second}").as_bytes()).as_ref())
     }
 

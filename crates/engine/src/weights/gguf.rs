@@ -95,6 +95,8 @@ impl Gguf {
         let failed = |source| LoadError::Read { path: path.to_owned(), source };
         let file = File::open(path).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
+        // The length of a header is known only at its end, so it is read again, eight times as long each time: the largest known
+        // ones take three reads.
         let mut length = usize::try_from(size).unwrap_or(usize::MAX).min(1 << 20);
         loop {
             let mut bytes = vec![0; length];
@@ -158,6 +160,7 @@ impl Header {
             return Err(HeaderError::Invalid("not a GGUF file: it does not begin with `GGUF`".into()));
         }
         let version = cursor.u32()?;
+        // Version 1 has counts of 32 bits.
         if !(2..=3).contains(&version) {
             return Err(HeaderError::Invalid(format!("GGUF version {version}; expected 2 or 3")));
         }
@@ -174,6 +177,7 @@ impl Header {
             let (name, place) = TensorInfo::read(&mut cursor)?;
             tensors.insert(name, place);
         }
+        // The default is GGUF's.
         let alignment = metadata.get("general.alignment").and_then(Value::size).unwrap_or(32);
         if !alignment.is_power_of_two() || alignment > 1 << 20 {
             return Err(HeaderError::Invalid(format!(

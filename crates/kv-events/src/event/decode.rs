@@ -192,6 +192,7 @@ fn hash(reader: &mut Reader<'_>) -> Result<u64, MsgpackError> {
     if reader.kind() != Some(Kind::Bytes) {
         return reader.integer();
     }
+    // The last 64 bits, as vLLM itself shortens hashes with VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES, so both forms are equal.
     let bytes = reader.bytes()?;
     let last = &bytes[bytes.len().saturating_sub(8)..];
     Ok(last.iter().fold(0, |value, &byte| value << 8 | u64::from(byte)))
