@@ -47,7 +47,7 @@ Example:
 pub(crate) const DEFAULT_CACHE_BYTES: usize = 512 << 20;
 
 /// The most waiting answers: the queue has a place for each from the start.
-const MAX_QUEUED_REQUESTS: usize = 1 << 16;
+pub(crate) const MAX_QUEUED_REQUESTS: usize = 1 << 16;
 /// The most tokens in a block of the KV cache.
 const MAX_BLOCK_TOKENS: usize = 1 << 12;
 

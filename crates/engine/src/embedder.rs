@@ -107,7 +107,7 @@ impl Embedder {
             max_tokens: args.max_batched_tokens,
             metrics: Arc::clone(&metrics),
         };
-        let inbox = Inbox::new(args, move |requests| worker.run(requests))?;
+        let inbox = Inbox::new(args, args.max_waiting, move |requests| worker.run(requests))?;
         Ok(Self { card, vectors, vocabulary, tokenizer, inbox, metrics, gauges: Arc::default() })
     }
 }

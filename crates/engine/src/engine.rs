@@ -25,6 +25,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use crate::{
     Args, LoadError,
+    args::MAX_QUEUED_REQUESTS,
     batch::Batch,
     cache::{Blocks, Kv},
     gauges::{Gauges, SequenceGauge},
@@ -63,8 +64,8 @@ pub struct Engine {
     usage: Arc<Usage>,
     /// The most adapters in one batch.
     max_adapters: usize,
-    /// The most answers that wait.
-    max_waiting: i64,
+    /// The most answers that wait and run.
+    max_answers: usize,
     lends_adapters: bool,
     /// The tokens for forms, prepared at the first request with one, or why this model's answers can have none.
     tokens: OnceLock<Result<Vocabulary, String>>,
@@ -133,6 +134,7 @@ impl Engine {
         let blocks = Blocks::new(blocks, args.block_size, args.caches_prefixes, events.clone());
         let max_adapters = args.lora.max_adapters;
         let batch = Batch::new(blocks, shelf, args.max_num_seqs, args.max_batched_tokens, max_adapters);
+        let max_answers = args.max_waiting.saturating_add(args.max_num_seqs);
         let worker = Worker {
             transformer,
             tokenizer: Arc::clone(&tokenizer),
@@ -148,8 +150,7 @@ impl Engine {
             adapters: adapters.map(Arc::new),
             usage: Arc::default(),
             max_adapters: args.lora.max_adapters,
-            // An answer counts as waiting until the engine has started it, also one that need not wait.
-            max_waiting: args.max_waiting.max(1).try_into().unwrap_or(i64::MAX),
+            max_answers,
             lends_adapters: args.lora.may_change,
             tokens: OnceLock::new(),
             room: Arc::new(Semaphore::new(FORMS_KIB)),
@@ -157,7 +158,9 @@ impl Engine {
             reads_calls: args.reads_calls,
             tokenizer,
             template,
-            inbox: Inbox::new(args, move |sequences| worker.run(sequences))?,
+            inbox: Inbox::new(args, max_answers.min(MAX_QUEUED_REQUESTS), move |sequences| {
+                worker.run(sequences);
+            })?,
             metrics,
             gauges,
             exchange,
@@ -217,7 +220,8 @@ impl Engine {
         for (number, prompt) in job.prompts.iter().enumerate() {
             for copy in 0..job.copies {
                 let counted = SequenceGauge::waits(&self.gauges);
-                if self.gauges.waiting.load(Ordering::Relaxed) > self.max_waiting {
+                // Those that run count, too: an answer that need not wait counts as waiting until the worker has seen it.
+                if self.gauges.answers() > self.max_answers {
                     return Err(queue_is_full());
                 }
                 let (sender, running) = oneshot::channel();

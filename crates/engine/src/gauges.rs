@@ -21,6 +21,16 @@ pub(crate) struct SequenceGauge {
     runs: bool,
 }
 
+// === impl Gauges ===
+
+impl Gauges {
+    /// The number of sequences that wait or run.
+    pub(crate) fn answers(&self) -> usize {
+        let answers = self.waiting.load(Ordering::Relaxed) + self.running.load(Ordering::Relaxed);
+        usize::try_from(answers).unwrap_or_default()
+    }
+}
+
 // === impl SequenceGauge ===
 
 impl SequenceGauge {

@@ -17,13 +17,14 @@ pub(crate) struct Inbox<T> {
 // === impl Inbox ===
 
 impl<T: Send + 'static> Inbox<T> {
-    /// Starts the threads. One of them takes the requests, until the inbox is dropped; the others compute parts of its
-    /// forward passes.
+    /// Starts the threads, and a queue with this many places. One of the threads takes the requests, until the inbox is dropped;
+    /// the others compute parts of its forward passes.
     pub(crate) fn new(
         args: &Args,
+        places: usize,
         work: impl FnOnce(&Receiver<T>) + Send + 'static,
     ) -> Result<Self, LoadError> {
-        let (sender, requests) = sync_channel(args.max_waiting);
+        let (sender, requests) = sync_channel(places);
         let threads = ThreadPoolBuilder::new()
             .num_threads(args.threads())
             .thread_name(|number| format!("engine-{number}"))
