@@ -98,7 +98,9 @@ pub(crate) fn items(value: Value, node: Node) -> Vec<(Value, Node)> {
             let place = places.into_iter().find(|(name, ..)| &**name == "items");
             match (fields.remove("items"), place) {
                 (Some(Value::Array(mut items)), Some((_, _, Node { parts: Parts::Items(nodes), .. }))) => {
-                    items.iter_mut().for_each(|item| name_kind(item, &fields));
+                    for item in &mut items {
+                        name_kind(item, &fields);
+                    }
                     items.into_iter().zip(nodes).collect()
                 }
                 _ => Vec::new(),

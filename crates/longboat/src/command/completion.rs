@@ -25,12 +25,12 @@ pub(crate) fn run(args: &CompletionArgs) {
     // The script for bash treats a dash in the name like the space before a verb.
     let name = called.program().replace('-', "_");
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut listed(cli::command(called)), &name, &mut script);
+    clap_complete::generate(args.shell, &mut listed(&cli::command(called)), &name, &mut script);
     printer::write_piece(&String::from_utf8_lossy(&script).replace(&name, called.program()));
 }
 
 /// The command without the verbs that help does not list: scripts would offer them.
-fn listed(command: Command) -> Command {
+fn listed(command: &Command) -> Command {
     let verbs: Vec<Command> = command.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned().collect();
     // A command keeps the verbs that it has, so this one has only the arguments of the other.
     Command::new("longboat").args(command.get_arguments().cloned()).subcommands(verbs)
@@ -86,7 +86,7 @@ mod tests {
             command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect()
         };
         let command = cli::command(ProgramName::Longboat);
-        let (all, listed) = (names(&command), names(&listed(command)));
+        let (all, listed) = (names(&command), names(&listed(&command)));
         assert!(
             listed.contains(&"doctor".to_owned()) && !listed.contains(&"cli-reference".to_owned()),
             "{listed:?}"

@@ -126,6 +126,8 @@ fn by_owner<K: Resource>(objects: &[Arc<K>]) -> HashMap<&str, Vec<&K>> {
             all.entry(&owner.uid).or_default().push(object);
         }
     }
-    all.values_mut().for_each(|owned| owned.sort_by_key(|object| object.meta().name.as_ref()));
+    for owned in all.values_mut() {
+        owned.sort_by_key(|object| object.meta().name.as_ref());
+    }
     all
 }
