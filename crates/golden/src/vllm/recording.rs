@@ -94,8 +94,8 @@ mod tests {
             for part in code.split("\"vllm:").skip(1) {
                 let name =
                     part.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
-                // Each connector has series of its own, and the recorded vLLM has none.
-                if name.is_empty() || name.starts_with("nixl_") {
+                // Each connector has series of its own, and the recorded vLLM has none. Earlier releases have names with `gpu_`.
+                if name.is_empty() || name.starts_with("nixl_") || name.starts_with("gpu_") {
                     continue;
                 }
                 // Some clients write the family, and some the name with the unit.
