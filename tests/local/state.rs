@@ -28,7 +28,7 @@ fn objects_outlive_up_and_a_second_one_is_kept_out() {
     let colon = format!("{}/a:b", state.path().display());
     for (folder, part) in [
         ("/proc/none", "a folder in which you may write: `--state` names it, or TMPDIR"),
-        (&colon, "/a:b`: expected a path without a colon"),
+        (&colon, "/a:b`: expected a path without line breaks, and without a colon"),
     ] {
         let refused = up_to_its_end(&["--port", "0", "--state", folder]);
         assert!(!refused.status.success() && refused.stderr.contains(part), "{folder}: {refused:#?}");
