@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -22,6 +23,17 @@ use tokio_util::sync::CancellationToken;
 
 /// A generous timeout for slow machines that run many tests at once.
 const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The script of [`super::roles`]. It is written before any test starts a process: one that another thread starts meanwhile would inherit
+/// the open file, and a file that is open for writing cannot be run.
+static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("node");
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("longboat");
+    std::fs::write(&path, super::roles::script()).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+});
 
 pub(crate) struct TestNode {
     pub(crate) server: ApiServer,
@@ -246,10 +258,7 @@ impl TestNode {
 
 /// Returns options for a node in `dir`, whose executable is the script of [`super::roles`].
 pub(crate) fn options(dir: &Path) -> Options {
-    let executable = dir.join("longboat");
-    std::fs::write(&executable, super::roles::script()).unwrap();
-    std::fs::set_permissions(&executable, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let mut options = Options::new(executable);
+    let mut options = Options::new(PROGRAM.clone());
     options.state_dir = dir.join("state");
     options.api = ApiAccess { url: "https://127.0.0.1:6443".into(), ca_pem: Some("ca".into()) };
     options.timing.backoff_initial = Duration::from_millis(300);
