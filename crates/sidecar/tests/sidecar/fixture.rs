@@ -37,7 +37,7 @@ impl Engine {
         line.unwrap_or_else(|| panic!("no {name} in\n{page}")).rsplit(' ').next().unwrap().parse().unwrap()
     }
 
-    /// The number of prompts that this engine has computed.
+    /// The number of prompts that this engine has computed or received: each has a first token.
     pub(crate) async fn computed(&self) -> f64 {
         self.metric("vllm:time_to_first_token_seconds_count").await
     }
