@@ -304,6 +304,7 @@ impl Batch {
 mod tests {
     use std::time::Duration;
 
+    use prometheus_client::metrics::counter::Counter;
     use tokio::sync::mpsc;
 
     use super::*;
@@ -344,7 +345,7 @@ mod tests {
 
     #[test]
     fn blocks_that_a_running_sequence_uses_take_no_free_ones() {
-        let shelf = Arc::new(Shelf::new(Duration::ZERO, 0));
+        let shelf = Arc::new(Shelf::new(Duration::ZERO, 0, Counter::default()));
         let mut batch = Batch::new(Blocks::new(4, 2, true, None), shelf, 8, 64, 1);
         batch.push(sequence(&[1, 2, 3, 4, 5, 6]));
         batch.start();

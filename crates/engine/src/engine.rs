@@ -17,6 +17,7 @@ use longboat_serving::{
     kv_events::Publisher,
 };
 use parking_lot::RwLock;
+use prometheus_client::metrics::counter::Counter;
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
     sync::{Semaphore, mpsc, oneshot},
@@ -122,7 +123,7 @@ impl Engine {
         let mut metrics = if args.lora.enabled { metrics.with_adapters() } else { metrics };
         let kv = Arc::new(RwLock::new(kv));
         let (shelf, exchange) = match &args.exchange {
-            None => (Arc::new(Shelf::new(Duration::ZERO, 0)), None),
+            None => (Arc::new(Shelf::new(Duration::ZERO, 0, Counter::default())), None),
             Some(settings) => {
                 let exchange = Exchange::new(settings, weights, &kv, args.max_waiting, metrics.transfers())?;
                 (exchange.shelf(), Some(Arc::new(exchange)))
@@ -142,7 +143,6 @@ impl Engine {
             batch,
             metrics: Arc::clone(&metrics),
             gauges: Arc::clone(&gauges),
-            exchange: exchange.clone(),
         };
         Ok(Self {
             card,

@@ -19,7 +19,6 @@ use crate::{
     model::{Span, Transformer},
     sequence::Sequence,
     text::Tokenizer,
-    transfer::Exchange,
 };
 
 /// How often an idle thread checks whether other engines have fetched the blocks that are kept for them.
@@ -34,7 +33,6 @@ pub(crate) struct Worker {
     pub(crate) batch: Batch,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) gauges: Arc<Gauges>,
-    pub(crate) exchange: Option<Arc<Exchange>>,
 }
 
 // === impl Worker ===
@@ -43,9 +41,8 @@ impl Worker {
     /// Computes until all senders are dropped.
     pub(crate) fn run(mut self, inbox: &Receiver<Sequence>) {
         loop {
-            // Before new sequences start, so that these find the blocks, and before this thread waits, so that no dropped prompt
-            // stays uncounted.
-            self.release_expired();
+            // Before new sequences start, so that these find the blocks.
+            self.batch.release_expired();
             if self.batch.is_empty() {
                 self.publish_cache_usage();
                 // Nothing wakes this thread when another engine has fetched its blocks or has given up, so it looks from
@@ -133,13 +130,6 @@ impl Worker {
         let blocks = self.batch.running()[index].blocks.iter().zip(given.numbers.chunks_exact(numbers));
         for (block, numbers) in blocks.skip(found) {
             kv.write(*block, numbers);
-        }
-    }
-
-    fn release_expired(&mut self) {
-        self.batch.release_expired();
-        if let Some(exchange) = &self.exchange {
-            exchange.count_dropped();
         }
     }
 

@@ -134,7 +134,7 @@ impl Exchange {
                 key: Arc::new(Key::new(&settings.token)),
                 engine,
                 shape,
-                shelf: Arc::new(Shelf::new(settings.connector.lease, max_kept)),
+                shelf: Arc::new(Shelf::new(settings.connector.lease, max_kept, transfers.expired.clone())),
                 kv: Arc::clone(kv),
             }),
             settings: settings.clone(),
@@ -240,11 +240,6 @@ impl Exchange {
         params["remote_request_id"] = name.to_string().into();
         params["tp_size"] = 1.into();
         params
-    }
-
-    /// Counts the prompts that were dropped before they were fetched.
-    pub(crate) fn count_dropped(&self) {
-        self.transfers.expired.inc_by(self.host.shelf.take_dropped() as u64);
     }
 }
 

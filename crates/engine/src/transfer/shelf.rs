@@ -8,6 +8,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
 
 use crate::cache::Block;
 
@@ -30,8 +31,8 @@ struct Contents {
     kept: VecDeque<ShelfEntry>,
     /// Blocks that can be released.
     unwanted: Vec<Block>,
-    /// Prompts that were dropped before they were fetched.
-    dropped: usize,
+    /// Counts the prompts that were dropped before they were fetched.
+    dropped: Counter,
 }
 
 /// The kept blocks, by the names under which they may be fetched.
@@ -69,9 +70,11 @@ impl FromStr for Name {
 // === impl Shelf ===
 
 impl Shelf {
-    /// Creates a shelf that keeps each prompt for `lease`, and at most `most` blocks.
-    pub(crate) fn new(lease: Duration, most: usize) -> Self {
-        Self { contents: Mutex::default(), lease, most }
+    /// Creates a shelf that keeps each prompt for `lease`, and at most `most` blocks. `dropped` counts the prompts that were
+    /// dropped before they were fetched.
+    pub(crate) fn new(lease: Duration, most: usize, dropped: Counter) -> Self {
+        let contents = Contents { dropped, ..Contents::default() };
+        Self { contents: Mutex::new(contents), lease, most }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -124,11 +127,6 @@ impl Shelf {
         }
         std::mem::take(&mut contents.unwanted)
     }
-
-    /// Returns how many prompts were dropped, since the last call, before they were fetched.
-    pub(super) fn take_dropped(&self) -> usize {
-        std::mem::take(&mut self.contents.lock().dropped)
-    }
 }
 
 // === impl Contents ===
@@ -137,7 +135,7 @@ impl Contents {
     fn drop_oldest(&mut self) -> bool {
         let Some(oldest) = self.kept.pop_front() else { return false };
         self.unwanted.extend(oldest.blocks);
-        self.dropped += 1;
+        self.dropped.inc();
         true
     }
 }
@@ -151,7 +149,8 @@ mod tests {
     fn blocks_are_kept_until_they_were_fetched_or_the_time_is_over() {
         let mut blocks = Blocks::new(4, 1, true, None);
         let mut take = |count| (0..count).map(|_| blocks.take().unwrap()).collect::<Vec<_>>();
-        let shelf = Shelf::new(Duration::from_secs(10), 3);
+        let dropped = Counter::default();
+        let shelf = Shelf::new(Duration::from_secs(10), 3, dropped.clone());
         let now = Instant::now();
         let (first, second) = (Name::new(), Name::new());
         let (one, two) = (take(1), take(2));
@@ -162,28 +161,29 @@ mod tests {
         assert_eq!(first.to_string().parse(), Ok(first));
         assert_eq!(shelf.take_releasable(now), []);
         assert_eq!(shelf.take_releasable(now + Duration::from_secs(10)), one);
-        assert_eq!(shelf.take_dropped(), 1);
+        assert_eq!(dropped.get(), 1);
         shelf.forget(second);
         assert_eq!(shelf.find(second, 2), None);
         assert_eq!(shelf.take_releasable(now), two);
         assert!(shelf.is_empty() && !shelf.drop_oldest());
-        assert_eq!(shelf.take_dropped(), 0, "the second one was fetched");
+        assert_eq!(dropped.get(), 1, "the second one was fetched");
     }
 
     #[test]
     fn what_is_too_much_is_forgotten_the_oldest_first() {
         let mut blocks = Blocks::new(4, 1, true, None);
         let mut take = |count| (0..count).map(|_| blocks.take().unwrap()).collect::<Vec<_>>();
-        let shelf = Shelf::new(Duration::from_secs(10), 3);
+        let dropped = Counter::default();
+        let shelf = Shelf::new(Duration::from_secs(10), 3, dropped.clone());
         let now = Instant::now();
         let oldest = Name::new();
         let (one, two) = (take(2), take(2));
         shelf.keep(oldest, 1, one.clone(), now);
         shelf.keep(Name::new(), 2, two.clone(), now);
-        assert_eq!(shelf.take_dropped(), 1);
+        assert_eq!(dropped.get(), 1);
         assert_eq!(shelf.find(oldest, 1), None);
         assert_eq!(shelf.take_releasable(now), one);
         assert!(shelf.drop_oldest());
-        assert_eq!((shelf.take_releasable(now), shelf.take_dropped()), (two, 1));
+        assert_eq!((shelf.take_releasable(now), dropped.get()), (two, 2));
     }
 }
