@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::{HeaderValue, Method, header};
+use longboat_types::{KUBERNETES_MINOR, KUBERNETES_VERSION};
 use serde_json::{Value, json};
 
 use crate::{
@@ -172,7 +173,7 @@ fn openapi_v2(request: &Request) -> Result<Answer, ApiError> {
         return Ok(answer::bytes(200, OPENAPI_V2_ANSWERED, openapi_v2_protobuf(TITLE)));
     }
     let form = request.accept.discovery(false)?;
-    let empty = json!({"swagger": "2.0", "info": {"title": TITLE, "version": VERSION}, "paths": {}, "definitions": {}});
+    let empty = json!({"swagger": "2.0", "info": {"title": TITLE, "version": KUBERNETES_VERSION}, "paths": {}, "definitions": {}});
     Ok(answer::value(200, &empty, form.encoding))
 }
 
@@ -188,22 +189,19 @@ fn openapi_v2_protobuf(title: &str) -> Vec<u8> {
         let length = u8::try_from(content.len()).unwrap_or_default();
         [&[number << 3 | 2, length], content].concat()
     };
-    let info = [field(1, title.as_bytes()), field(2, VERSION.as_bytes())].concat();
+    let info = [field(1, title.as_bytes()), field(2, KUBERNETES_VERSION.as_bytes())].concat();
     [field(1, b"2.0"), field(2, &info), field(8, &[]), field(9, &[])].concat()
 }
-
-/// The Kubernetes release whose behaviour this server has.
-const VERSION: &str = "v1.34.4";
 
 fn version() -> Value {
     json!({
         "major": "1",
-        "minor": "34",
+        "minor": KUBERNETES_MINOR.to_string(),
         "emulationMajor": "1",
-        "emulationMinor": "34",
+        "emulationMinor": KUBERNETES_MINOR.to_string(),
         "minCompatibilityMajor": "1",
-        "minCompatibilityMinor": "33",
-        "gitVersion": format!("{VERSION}+longboat"),
+        "minCompatibilityMinor": (KUBERNETES_MINOR - 1).to_string(),
+        "gitVersion": format!("{KUBERNETES_VERSION}+longboat"),
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",

@@ -5,7 +5,7 @@ pub mod adapters;
 pub mod address;
 pub mod image;
 
-use std::{fmt, io::Read, path::Path};
+use std::{fmt, io::Read};
 
 use serde::{Deserialize, Serialize};
 
@@ -58,10 +58,10 @@ pub struct Progress {
 // === impl Progress ===
 
 impl Progress {
-    /// Reads the progress file of a download. Returns `None` if the file does not exist or has another content.
-    pub fn read(path: &Path) -> Option<Self> {
+    /// Reads the progress file of a download. Returns `None` if it has another content.
+    pub fn read(file: impl Read) -> Option<Self> {
         let mut text = Vec::new();
-        std::fs::File::open(path).ok()?.take(MAX_PROGRESS as u64 + 1).read_to_end(&mut text).ok()?;
+        file.take(MAX_PROGRESS as u64 + 1).read_to_end(&mut text).ok()?;
         Self::parse(&text)
     }
 
@@ -137,8 +137,7 @@ mod tests {
         let unknown = Progress { files: 1, bytes_done: 1_500_000, ..Progress::default() };
         assert_eq!(unknown.to_string(), "downloading 1.5 MB");
         assert_eq!(Progress::default().to_string(), "asking the source for its files");
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("p"), serde_json::to_vec(&progress).unwrap()).unwrap();
-        assert_eq!(Progress::read(&dir.path().join("p")), Some(progress));
+        let written = serde_json::to_vec(&progress).unwrap();
+        assert_eq!(Progress::read(&*written), Some(progress));
     }
 }

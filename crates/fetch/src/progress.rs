@@ -160,7 +160,7 @@ mod tests {
         for files in [1, 2] {
             let progress = Progress { files, ..Progress::default() };
             write(&file, &progress);
-            assert_eq!(Progress::read(&file), Some(progress));
+            assert_eq!(Progress::read(std::fs::File::open(&file).unwrap()), Some(progress));
         }
     }
 

@@ -351,16 +351,40 @@ fn links_and_paths_in_documents_lead_somewhere() {
                 broken.push(format!("{}: {target}", file.display()));
             }
         }
-        // Paths of source files in backticks, complete or without the folders that the text has named.
+        // Paths of source files in backticks, with as many folders as tell them from other files.
         let code = text.split('`').skip(1).step_by(2);
         let sources = code.filter(|code| Path::new(code).extension().is_some_and(|kind| kind == "rs"));
         for path in sources.filter(|path| !path.contains(['*', '{', 'X', '…', '<'])) {
-            if !files.iter().any(|file| file.ends_with(path)) {
-                broken.push(format!("{}: `{path}`", file.display()));
+            let named = files.iter().filter(|file| file.ends_with(path)).count();
+            if named != 1 {
+                broken.push(format!("{}: `{path}` names {named} files", file.display()));
             }
         }
     }
     assert_eq!(broken, Vec::<String>::new());
+}
+
+#[test]
+fn there_is_one_version_of_kubernetes() {
+    let module = std::fs::read_to_string(Path::new(ROOT).join("scripts/kube-apiserver/go.mod")).unwrap();
+    let line = format!("\n\tk8s.io/kubernetes {}\n", longboat_types::KUBERNETES_VERSION);
+    assert!(module.contains(&line), "scripts/kube-apiserver/go.mod lacks {line}");
+    let minor = format!("v1.{}.", longboat_types::KUBERNETES_MINOR);
+    assert!(longboat_types::KUBERNETES_VERSION.starts_with(&minor));
+}
+
+/// A shell's redirection to a wrong place leaves a file here that nobody notices.
+#[test]
+fn files_of_the_top_folder_are_known() {
+    let listed = Command::new("git").args(["ls-files", "--", ":(glob)*"]).current_dir(ROOT).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let known = ["toml", "md", "lock", "yaml", "json"];
+    let is_known = |name: &&str| {
+        name.starts_with('.')
+            || matches!(*name, "LICENSE" | "NOTICE" | "Dockerfile")
+            || Path::new(name).extension().is_some_and(|kind| known.iter().any(|known| kind == *known))
+    };
+    assert_eq!(listed.lines().filter(|name| !is_known(name)).collect::<Vec<&str>>(), Vec::<&str>::new());
 }
 
 #[test]

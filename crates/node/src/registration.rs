@@ -17,6 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use longboat_api::node::MOUNT_NAMESPACES;
+use longboat_types::KUBERNETES_VERSION;
 use serde_json::{Map, Value, json};
 
 use crate::cache::{Cache, Change};
@@ -213,7 +214,7 @@ fn status(before: Option<&NodeStatus>, rewritten: Option<(&str, &str)>) -> NodeS
         node_info: Some(NodeSystemInfo {
             architecture: longboat_download::architecture().to_owned(),
             container_runtime_version: format!("longboat://{}", env!("CARGO_PKG_VERSION")),
-            kubelet_version: format!("v1.34.0+longboat-{}", env!("CARGO_PKG_VERSION")),
+            kubelet_version: format!("{KUBERNETES_VERSION}+longboat-{}", env!("CARGO_PKG_VERSION")),
             operating_system: std::env::consts::OS.to_owned(),
             kernel_version: kernel(),
             os_image: os_image(),

@@ -39,6 +39,11 @@ pub mod quote;
 
 use std::{borrow::Cow, collections::HashMap, sync::LazyLock};
 
+/// The minor version of [`KUBERNETES_VERSION`].
+pub const KUBERNETES_MINOR: u8 = 34;
+/// The release of Kubernetes that the table describes, and whose behaviour the embedded API server and the node have.
+pub const KUBERNETES_VERSION: &str = "v1.34.4";
+
 use serde_json::Value;
 
 pub use kinds::{type_of_kind, type_of_object};

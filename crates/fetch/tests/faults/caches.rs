@@ -99,7 +99,7 @@ async fn progress_is_in_a_file_that_others_can_read() {
     let file = world.folder.path().join("progress");
     let name = file.display().to_string();
     world.fetch("m", &[("LONGBOAT_FETCH_PROGRESS", &name)]).await.unwrap();
-    let progress = Progress::read(&file).unwrap();
+    let progress = Progress::read(std::fs::File::open(&file).unwrap()).unwrap();
     assert_eq!((progress.files_done, progress.bytes_done), (2, (3 << 20) + 3));
     assert_eq!(progress.bytes, progress.bytes_done);
 }

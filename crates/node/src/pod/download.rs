@@ -1,5 +1,6 @@
 //! The progress of a pod's model download.
 
+use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ impl Download {
         if now < due {
             return Some(due);
         }
-        self.progress = Progress::read(Path::new(file)).map(|progress| progress.to_string());
+        self.progress = File::open(file).ok().and_then(Progress::read).map(|progress| progress.to_string());
         self.look_at = Some(now + period);
         self.look_at
     }

@@ -7,6 +7,7 @@ use http::{Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction};
+use longboat_types::KUBERNETES_MINOR;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -138,7 +139,9 @@ async fn exchange(
         request = request.header(header::HOST, uri.authority().map_or("", http::uri::Authority::as_str));
     }
     if !agent_given {
-        request = request.header(header::USER_AGENT, "kube-probe/1.34").header(header::ACCEPT, "*/*");
+        request = request
+            .header(header::USER_AGENT, format!("kube-probe/1.{KUBERNETES_MINOR}"))
+            .header(header::ACCEPT, "*/*");
     }
     let request = request
         // As the kubelet, which probes over a new connection each time.
