@@ -110,14 +110,15 @@ impl Args {
         let mut args = Self::with_defaults(server);
         let mut parser = None;
         let mut connector: Option<Connector> = None;
+        let (mut max_num_seqs, mut max_batched_tokens) = (None, None);
         for flag in &flags {
             if flag.name == "lora-modules" && !flags.iter().any(|flag| flag.name == "enable-lora") {
                 return Err(flag.invalid("LoRA is not enabled. Use --enable-lora to enable LoRA.".into()));
             }
             match flag.name.as_str() {
                 "max-model-len" => args.max_model_len = Some(flag.positive()?),
-                "max-num-seqs" => args.max_num_seqs = flag.positive()?,
-                "max-num-batched-tokens" => args.max_batched_tokens = flag.positive()?,
+                "max-num-seqs" => max_num_seqs = Some(flag.positive()?),
+                "max-num-batched-tokens" => max_batched_tokens = Some(flag.positive()?),
                 "max-waiting-queue-length" => {
                     args.max_waiting = at_most(flag, flag.value()?, MAX_QUEUED_REQUESTS)?;
                 }
@@ -150,6 +151,20 @@ impl Args {
                 name => args.server.ignored.push(format!("--{name}")),
             }
         }
+        // As in vLLM, a value that is not set adapts to the other one.
+        (args.max_num_seqs, args.max_batched_tokens) = match (max_num_seqs, max_batched_tokens) {
+            (Some(seqs), Some(tokens)) if tokens < seqs => {
+                return Err(ArgsError::Invalid {
+                    flag: "--max-num-batched-tokens".into(),
+                    reason: format!(
+                        "max_num_batched_tokens ({tokens}) must be greater than or equal to max_num_seqs ({seqs})."
+                    ),
+                });
+            }
+            (Some(seqs), tokens) => (seqs, tokens.unwrap_or(args.max_batched_tokens.max(seqs))),
+            (None, Some(tokens)) => (args.max_num_seqs.min(tokens), tokens),
+            (None, None) => (args.max_num_seqs, args.max_batched_tokens),
+        };
         if let Some(kept) = args.lora.max_kept.filter(|kept| *kept < args.lora.max_adapters) {
             return Err(ArgsError::Invalid {
                 flag: "--max-cpu-loras".into(),
@@ -239,6 +254,19 @@ mod tests {
             let refused = Args::parse(&["/m", flag, "4611686018427387904"]).unwrap_err();
             assert_eq!(refused.to_string(), format!("flag `{flag}`: must be at most {most}"));
         }
+        for (flags, expected) in [
+            (&["/m", "--max-num-seqs=512"][..], (512, 512)),
+            (&["/m", "--max-num-batched-tokens=8"], (8, 8)),
+            (&["/m", "--max-num-seqs=8", "--max-num-batched-tokens=8"], (8, 8)),
+            (&["/m"], (64, 256)),
+        ] {
+            let args = Args::parse(flags).unwrap();
+            assert_eq!((args.max_num_seqs, args.max_batched_tokens), expected, "{flags:?}");
+        }
+        assert_eq!(
+            Args::parse(&["/m", "--max-num-seqs=9", "--max-num-batched-tokens=8"]).unwrap_err().to_string(),
+            "flag `--max-num-batched-tokens`: max_num_batched_tokens (8) must be greater than or equal to max_num_seqs (9)."
+        );
         let refused =
             Args::parse(&["/m", "--kv-transfer-config", r#"{"kv_connector": "LMCacheConnectorV1"}"#]);
         assert_eq!(
