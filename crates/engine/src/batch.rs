@@ -138,7 +138,7 @@ impl Batch {
         }
     }
 
-    /// Starts the sequences that have waited longest, while the cache has blocks for their tokens.
+    /// Starts the sequences that have waited longest, while the next forward pass has tokens for them and the cache has blocks.
     pub(crate) fn start(&mut self) -> Vec<SequenceStart> {
         let mut started = Vec::new();
         while self.running.len() < self.max_sequences
@@ -147,12 +147,19 @@ impl Batch {
                 .iter()
                 .position(|sequence| self.has_place_for(sequence) && !self.is_underway(sequence))
         {
+            // As in vLLM, running sequences come first: one that would get no token in the next pass goes on waiting.
+            let steps = self.steps();
+            if steps.iter().map(|step| step.tokens).sum::<usize>() >= self.max_tokens {
+                break;
+            }
+            // The blocks that running sequences take in the next pass are not free. A sequence that took them would be preempted.
+            let planned: usize = steps.iter().map(|step| self.blocks_for(*step)).sum();
             let sequence = &self.waiting[place];
             let cached = self.blocks.cached(sequence.root(), &sequence.tokens);
             let needed = sequence.tokens.len().div_ceil(self.blocks.size()) - cached.len();
             // Sharing a cached block that nobody uses takes it from the free ones.
             let unused = cached.iter().filter(|block| self.blocks.is_free(**block)).count();
-            if needed + unused > self.blocks.free() {
+            if needed + unused + planned > self.blocks.free() {
                 // A running sequence will free blocks. Without one, only prompts that are kept for other engines can.
                 if !self.running.is_empty() {
                     break;
@@ -343,10 +350,29 @@ mod tests {
         }
     }
 
+    /// A batch of up to 8 sequences, whose cache has blocks of 2 tokens.
+    fn batch(blocks: usize, max_tokens: usize) -> Batch {
+        let shelf = Arc::new(Shelf::new(Duration::ZERO, 0, Counter::default()));
+        Batch::new(Blocks::new(blocks, 2, true, None), shelf, 8, max_tokens, 1)
+    }
+
+    #[test]
+    fn sequences_start_while_the_next_pass_has_tokens_and_blocks_for_them() {
+        // With 7 tokens, the third one has to wait for tokens. With 5 blocks, the third one has to wait for blocks.
+        for (blocks, max_tokens) in [(64, 7), (5, 64)] {
+            let mut batch = batch(blocks, max_tokens);
+            for prompt in [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]] {
+                batch.push(sequence(&prompt));
+            }
+            batch.start();
+            let planned: usize = batch.plan().iter().map(|step| step.tokens).sum();
+            assert_eq!((planned, batch.running().len()), (max_tokens.min(8), 2), "{blocks} blocks");
+        }
+    }
+
     #[test]
     fn blocks_that_a_running_sequence_uses_take_no_free_ones() {
-        let shelf = Arc::new(Shelf::new(Duration::ZERO, 0, Counter::default()));
-        let mut batch = Batch::new(Blocks::new(4, 2, true, None), shelf, 8, 64, 1);
+        let mut batch = batch(4, 64);
         batch.push(sequence(&[1, 2, 3, 4, 5, 6]));
         batch.start();
         for step in batch.plan() {
