@@ -22,8 +22,18 @@ labels! {
     struct AdaptersInUse { max_lora: u64, running_lora_adapters: String, waiting_lora_adapters: String }
 }
 
-const SECONDS: Buckets =
-    Buckets(&[0.001, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 40.96]);
+// vLLM's buckets.
+const REQUEST_LATENCY: Buckets = Buckets(&[
+    0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0,
+    960.0, 1920.0, 7680.0,
+]);
+const TIME_TO_FIRST_TOKEN: Buckets = Buckets(&[
+    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0,
+    80.0, 160.0, 640.0, 2560.0,
+]);
+const INTER_TOKEN_LATENCY: Buckets = Buckets(&[
+    0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0,
+]);
 
 /// The reasons whose series vLLM has from the start, so that rates are known from the first request on.
 const FINISHED_REASONS: [&str; 5] = ["stop", "length", "abort", "error", "repetition"];
@@ -31,31 +41,38 @@ const FINISHED_REASONS: [&str; 5] = ["stop", "length", "abort", "error", "repeti
 metrics! {
     /// All series of one engine. vLLM serves those in `unlabelled` without the labels of the model and the engine.
     pub struct Metrics(labelled: Registry, unlabelled: Registry, adapters: Family<AdaptersInUse, Decimal>) {
-        running: Gauge => "vllm:num_requests_running", "Requests in the batch";
-        waiting: Gauge => "vllm:num_requests_waiting", "Requests waiting for the batch";
-        cache_usage: Decimal => "vllm:kv_cache_usage_perc", "Used share of the KV cache, 0 to 1";
-        cache_config: Family<CacheConfig, Gauge> => "vllm:cache_config_info", "Size of the KV cache";
-        prefix_queries: Counter => "vllm:prefix_cache_queries", "Prompt tokens looked up in the prefix cache";
+        running: Gauge => "vllm:num_requests_running", "Number of requests in model execution batches";
+        waiting: Gauge => "vllm:num_requests_waiting", "Number of requests waiting to be processed";
+        cache_usage: Decimal => "vllm:kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage";
+        cache_config: Family<CacheConfig, Gauge> => "vllm:cache_config_info", "Information of the LLMEngine CacheConfig";
+        prefix_queries: Counter
+            => "vllm:prefix_cache_queries", "Prefix cache queries, in terms of number of queried tokens";
         prefix_hits: Counter
-            => "vllm:prefix_cache_hits", "Prompt tokens found in the prefix cache of this engine";
-        external_queries: Counter
-            => "vllm:external_prefix_cache_queries", "Prompt tokens looked up in other engines";
-        external_hits: Counter
-            => "vllm:external_prefix_cache_hits", "Prompt tokens whose cache came from other engines";
-        prompt_tokens: Counter => "vllm:prompt_tokens", "Prompt tokens processed";
-        generation_tokens: Counter => "vllm:generation_tokens", "Tokens generated";
-        success: Family<FinishLabels, Counter> => "vllm:request_success", "Requests that finished, by reason";
+            => "vllm:prefix_cache_hits", "Prefix cache hits, in terms of number of cached tokens";
+        external_queries: Counter => "vllm:external_prefix_cache_queries",
+            "External prefix cache queries from KV connector cross-instance cache sharing, in terms of number of \
+             queried tokens";
+        external_hits: Counter => "vllm:external_prefix_cache_hits",
+            "External prefix cache hits from KV connector cross-instance cache sharing, in terms of number of \
+             cached tokens";
+        /// Requests that left the batch because the cache was full, and are computed again.
+        pub preemptions: Counter
+            => "vllm:num_preemptions", "Cumulative number of preemption from the engine";
+        prompt_tokens: Counter => "vllm:prompt_tokens", "Number of prefill tokens processed";
+        generation_tokens: Counter => "vllm:generation_tokens", "Number of generation tokens processed";
+        success: Family<FinishLabels, Counter>
+            => "vllm:request_success", "Count of successfully processed requests";
         /// The time before a request joins the batch.
-        pub queue_time: Histogram = SECONDS.new_metric()
-            => "vllm:request_queue_time" in Seconds, "Time before a request joins the batch";
+        pub queue_time: Histogram = REQUEST_LATENCY.new_metric() => "vllm:request_queue_time" in Seconds,
+            "Histogram of time spent in WAITING phase for request";
         /// The time to the first token.
-        pub first_token: Histogram = SECONDS.new_metric()
-            => "vllm:time_to_first_token" in Seconds, "Time to the first token";
+        pub first_token: Histogram = TIME_TO_FIRST_TOKEN.new_metric() => "vllm:time_to_first_token" in Seconds,
+            "Histogram of time to first token in seconds";
         /// The time between two tokens.
-        pub between_tokens: Histogram = SECONDS.new_metric()
-            => "vllm:inter_token_latency" in Seconds, "Time between two tokens";
-        end_to_end: Histogram = SECONDS.new_metric()
-            => "vllm:e2e_request_latency" in Seconds, "Time of a whole request";
+        pub between_tokens: Histogram = INTER_TOKEN_LATENCY.new_metric() => "vllm:inter_token_latency" in Seconds,
+            "Histogram of inter-token latency in seconds";
+        end_to_end: Histogram = REQUEST_LATENCY.new_metric() => "vllm:e2e_request_latency" in Seconds,
+            "Histogram of e2e request latency in seconds";
     }
 }
 
@@ -110,7 +127,7 @@ impl Metrics {
     /// Adds the series of adapters in use.
     #[must_use]
     pub fn with_adapters(mut self) -> Self {
-        let help = "LoRA adapters of running and of waiting requests, in labels; the value is the time";
+        let help = "Running stats on lora requests";
         self.unlabelled.register("vllm:lora_requests_info", help, self.adapters.clone());
         self
     }

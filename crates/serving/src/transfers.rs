@@ -16,23 +16,26 @@ metrics! {
     /// The metrics of vLLM's NIXL connector.
     pub struct Transfers {
         time: Histogram = Buckets(TRANSFER).new_metric()
-            => "vllm:nixl_xfer_time" in Seconds, "Duration of the transfer of a KV cache";
+            => "vllm:nixl_xfer_time" in Seconds, "Histogram of transfer duration for NIXL KV Cache transfers";
         post_time: Histogram = Buckets(POST).new_metric()
-            => "vllm:nixl_post_time" in Seconds, "Time for two engines to agree on a transfer";
+            => "vllm:nixl_post_time" in Seconds, "Histogram of transfer post time for NIXL KV Cache transfers";
         bytes: Histogram = Histogram::new((11..34).step_by(2).map(|power| 2_f64.powi(power)))
-            => "vllm:nixl_bytes_transferred", "Bytes received in a transfer";
+            => "vllm:nixl_bytes_transferred", "Histogram of bytes transferred per NIXL KV Cache transfers";
         descriptors: Histogram = Buckets(DESCRIPTORS).new_metric()
-            => "vllm:nixl_num_descriptors", "Blocks received in a transfer";
+            => "vllm:nixl_num_descriptors", "Histogram of number of descriptors per NIXL  KV Cache transfers";
         /// Caches that did not arrive, or of which the other engine was not notified.
-        pub failed: Counter => "vllm:nixl_num_failed_transfers", "Transfers that failed";
+        pub failed: Counter => "vllm:nixl_num_failed_transfers",
+            "Number of failed NIXL KV Cache transfers, including handshake and notification failures. NOTE: KV expiry \
+             is tracked separately in vllm:nixl_num_kv_expired_reqs";
         /// Caches that arrived, but the notification of the other engine failed. vLLM counts them as failed, too.
         pub failed_notifications: Counter
             => "vllm:nixl_num_failed_notifications",
-            "Completed transfers whose completion could not be reported to the other engine";
+            "Number of failed NIXL KV Cache notifications. Retained for compatibility; these failures are also \
+             included in vllm:nixl_num_failed_transfers";
         /// Caches that were kept for another engine until they expired.
         pub expired: Counter
             => "vllm:nixl_num_kv_expired_reqs",
-            "KV caches that were kept for another engine and dropped before that engine fetched them";
+            "Number of requests that had their KV expire. NOTE: This metric is tracked on the P instance";
     }
 }
 
