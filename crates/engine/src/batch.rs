@@ -1,9 +1,16 @@
 //! Schedules the sequences that run, and the tokens that are computed next.
 
-use std::{collections::VecDeque, sync::Arc, time::Instant};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Weak},
+    time::Instant,
+};
+
+use prometheus_client::metrics::counter::Counter;
 
 use crate::{
     cache::{Blocks, Hash},
+    lora::Adapter,
     sequence::Sequence,
     transfer::Shelf,
 };
@@ -13,6 +20,10 @@ pub(crate) struct Batch {
     waiting: VecDeque<Sequence>,
     running: Vec<Sequence>,
     blocks: Blocks,
+    /// The adapters that may have cached blocks, with their numbers.
+    adapters: Vec<(u64, Weak<Adapter>)>,
+    /// Counts the sequences that went back to the queue.
+    preemptions: Counter,
     /// The blocks that are kept for other engines.
     shelf: Arc<Shelf>,
     /// The most running sequences.
@@ -50,6 +61,7 @@ impl Batch {
     pub(crate) fn new(
         blocks: Blocks,
         shelf: Arc<Shelf>,
+        preemptions: Counter,
         max_sequences: usize,
         max_tokens: usize,
         max_adapters: usize,
@@ -58,6 +70,8 @@ impl Batch {
             waiting: VecDeque::new(),
             running: Vec::new(),
             blocks,
+            adapters: Vec::new(),
+            preemptions,
             shelf,
             max_sequences,
             max_tokens,
@@ -65,13 +79,22 @@ impl Batch {
         }
     }
 
-    /// Whether no blocks are kept for other engines.
-    pub(crate) fn has_no_kept_blocks(&self) -> bool {
-        self.shelf.is_empty()
+    /// Whether [`Self::reclaim`] may have something to do without a new sequence.
+    pub(crate) fn may_reclaim(&self) -> bool {
+        !self.shelf.is_empty() || !self.adapters.is_empty()
     }
 
-    /// Releases the blocks that no other engine needs any more.
-    pub(crate) fn release_expired(&mut self) {
+    /// Releases the blocks that no other engine needs any more, and evicts those of adapters that were unloaded or replaced.
+    pub(crate) fn reclaim(&mut self) {
+        let Self { adapters, blocks, .. } = self;
+        // An adapter that is loaded again has another number. Its former blocks are never found, but pickers would count them.
+        adapters.retain(|(number, adapter)| {
+            let is_loaded = adapter.strong_count() > 0;
+            if !is_loaded {
+                blocks.evict_adapter(*number);
+            }
+            is_loaded
+        });
         let unwanted = self.shelf.take_releasable(Instant::now());
         // The last block first: the block that is free for the longest time is taken first, and the beginning of a prompt
         // is shared most often.
@@ -177,6 +200,12 @@ impl Batch {
             sequence.computed = cached_tokens;
             sequence.hash = sequence.root();
             sequence.runs(true);
+            if let Some(used) = &sequence.adapter {
+                let number = used.adapter.number;
+                if self.adapters.iter().all(|(known, _)| *known != number) {
+                    self.adapters.push((number, Arc::downgrade(&used.adapter)));
+                }
+            }
             for block in sequence.tokens[..sequence.computed].chunks_exact(self.blocks.size()) {
                 sequence.hash = Some(Hash::of(sequence.hash, block));
             }
@@ -222,7 +251,7 @@ impl Batch {
     /// Releases the blocks of the oldest prompt that is kept for another engine. Returns whether there was one.
     fn make_room(&mut self) -> bool {
         let found = self.shelf.drop_oldest();
-        self.release_expired();
+        self.reclaim();
         found
     }
 
@@ -238,6 +267,7 @@ impl Batch {
                 let mut preempted = self.remove(self.running.len() - 1);
                 preempted.computed = 0;
                 preempted.runs(false);
+                self.preemptions.inc();
                 self.waiting.push_front(preempted);
                 continue;
             }
@@ -311,12 +341,12 @@ impl Batch {
 mod tests {
     use std::time::Duration;
 
-    use prometheus_client::metrics::counter::Counter;
     use tokio::sync::mpsc;
 
     use super::*;
     use crate::{
         gauges::SequenceGauge,
+        lora::Usage,
         sample::{BadWords, Sampler, tests::sampling},
         text::{Patterns, Pieces, Stops, Tokenizer},
     };
@@ -353,7 +383,7 @@ mod tests {
     /// A batch of up to 8 sequences, whose cache has blocks of 2 tokens.
     fn batch(blocks: usize, max_tokens: usize) -> Batch {
         let shelf = Arc::new(Shelf::new(Duration::ZERO, 0, Counter::default()));
-        Batch::new(Blocks::new(blocks, 2, true, None), shelf, 8, max_tokens, 1)
+        Batch::new(Blocks::new(blocks, 2, true, None), shelf, Counter::default(), 8, max_tokens, 1)
     }
 
     #[test]
@@ -383,5 +413,38 @@ mod tests {
         batch.start();
         assert_eq!(batch.running().len(), 2);
         assert_eq!(batch.plan().last(), Some(&Step { index: 1, tokens: 1 }));
+    }
+
+    #[test]
+    fn a_sequence_without_blocks_for_its_next_token_is_preempted_and_counted() {
+        let mut batch = batch(4, 64);
+        batch.push(sequence(&[1, 2, 3]));
+        batch.push(sequence(&[4, 5, 6]));
+        batch.start();
+        for step in batch.plan() {
+            batch.computed(step);
+        }
+        batch.running_mut()[0].tokens.extend([7, 8]);
+        assert_eq!(batch.plan(), [Step { index: 0, tokens: 2 }]);
+        assert_eq!((batch.running().len(), batch.preemptions.get()), (1, 1));
+    }
+
+    #[test]
+    fn blocks_of_an_adapter_go_with_the_adapter() {
+        let mut batch = batch(4, 64);
+        let prompt = [1, 2, 3, 4];
+        let adapter = Arc::new(Adapter::empty("poet", 7));
+        let root = Hash::root(Some(7));
+        batch.push(Sequence { adapter: Some(Arc::<Usage>::default().wait(adapter)), ..sequence(&prompt) });
+        batch.start();
+        for step in batch.plan() {
+            batch.computed(step);
+        }
+        batch.reclaim();
+        assert_eq!(batch.blocks().cached(root, &prompt).len(), 1, "it is in use");
+        drop(batch.remove(0));
+        batch.reclaim();
+        assert_eq!(batch.blocks().cached(root, &prompt), []);
+        assert!(!batch.may_reclaim());
     }
 }

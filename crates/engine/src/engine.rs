@@ -134,7 +134,9 @@ impl Engine {
         let events = args.server.kv_events.clone().and_then(Publisher::new);
         let blocks = Blocks::new(blocks, args.block_size, args.caches_prefixes, events.clone());
         let max_adapters = args.lora.max_adapters;
-        let batch = Batch::new(blocks, shelf, args.max_num_seqs, args.max_batched_tokens, max_adapters);
+        let preemptions = metrics.preemptions.clone();
+        let batch =
+            Batch::new(blocks, shelf, preemptions, args.max_num_seqs, args.max_batched_tokens, max_adapters);
         let max_answers = args.max_waiting.saturating_add(args.max_num_seqs);
         let worker = Worker {
             transformer,

@@ -21,8 +21,8 @@ use crate::{
     text::Tokenizer,
 };
 
-/// How often an idle thread checks whether other engines have fetched the blocks that are kept for them.
-const SHELF_POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// How often an idle thread checks whether other engines have fetched their blocks, and whether adapters were unloaded.
+const RECLAIM_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The state of the computing thread.
 pub(crate) struct Worker {
@@ -42,15 +42,15 @@ impl Worker {
     pub(crate) fn run(mut self, inbox: &Receiver<Sequence>) {
         loop {
             // Before new sequences start, so that these find the blocks.
-            self.batch.release_expired();
+            self.batch.reclaim();
             if self.batch.is_empty() {
                 self.publish_cache_usage();
-                // Nothing wakes this thread when another engine has fetched its blocks or has given up, so it looks from
-                // time to time.
-                let next = if self.batch.has_no_kept_blocks() {
-                    inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
+                // Nothing wakes this thread when another engine has fetched its blocks or has given up, or when an adapter is
+                // unloaded, so it looks from time to time.
+                let next = if self.batch.may_reclaim() {
+                    inbox.recv_timeout(RECLAIM_INTERVAL)
                 } else {
-                    inbox.recv_timeout(SHELF_POLL_INTERVAL)
+                    inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
                 };
                 match next {
                     Ok(sequence) => self.batch.push(sequence),

@@ -27,6 +27,8 @@ pub(crate) struct Hash(u64);
 struct State {
     users: u32,
     hash: Option<Hash>,
+    /// The number of the adapter that has computed the content.
+    adapter: Option<u64>,
     /// The key of the block in `Blocks::free`.
     freed: u64,
 }
@@ -152,14 +154,28 @@ impl Blocks {
     pub(crate) fn take(&mut self) -> Option<Block> {
         let (_, block) = self.free.pop_first()?;
         let state = &mut self.states[block.index()];
-        if let Some(hash) = state.hash.take() {
-            self.by_hash.remove(&hash);
-            if let Some(events) = &self.events {
-                events.publish(vec![Event::Removed { hashes: vec![hash.0], medium: GPU.to_owned() }]);
-            }
-        }
         state.users = 1;
+        let hash = state.hash.take();
+        self.removed(hash.into_iter().collect());
         Some(block)
+    }
+
+    /// Evicts the content that an adapter has computed.
+    pub(crate) fn evict_adapter(&mut self, number: u64) {
+        let states = self.states.iter_mut().filter(|state| state.adapter == Some(number));
+        let hashes = states.filter_map(|state| state.hash.take()).collect();
+        self.removed(hashes);
+    }
+
+    /// Forgets and publishes that these blocks are no longer cached.
+    fn removed(&mut self, hashes: Vec<Hash>) {
+        for hash in &hashes {
+            self.by_hash.remove(hash);
+        }
+        if let Some(events) = self.events.as_ref().filter(|_| !hashes.is_empty()) {
+            let hashes = hashes.into_iter().map(|hash| hash.0).collect();
+            events.publish(vec![Event::Removed { hashes, medium: GPU.to_owned() }]);
+        }
     }
 
     /// Removes a user from a block. The content of a free block stays cached until the block is taken.
@@ -211,7 +227,8 @@ impl Blocks {
                 continue;
             }
             self.by_hash.insert(hash, *block);
-            self.states[block.index()].hash = Some(hash);
+            let state = &mut self.states[block.index()];
+            (state.hash, state.adapter) = (Some(hash), adapter.map(|(number, _)| number));
             if self.events.is_none() {
                 continue;
             }
@@ -293,6 +310,11 @@ mod tests {
         assert_eq!((runs.len(), runs[0].parent, &runs[0].lora_name), (1, None, &name));
         let (_, runs) = blocks.fill(Some((7, "poet")), first, &taken[2..], &[7]);
         assert_eq!((runs[0].parent, &runs[0].lora_name), (first.map(|first| first.0), &name));
+        let events = blocks.events.clone().unwrap();
+        for (number, published) in [(8, 0), (7, 1), (7, 1)] {
+            blocks.evict_adapter(number);
+            assert_eq!(events.published(), published, "adapter {number}");
+        }
     }
 
     proptest! {

@@ -153,6 +153,12 @@ impl Adapter {
         Ok(Self { name: name.to_owned(), number, layers })
     }
 
+    /// An adapter that changes nothing.
+    #[cfg(test)]
+    pub(crate) fn empty(name: &str, number: u64) -> Self {
+        Self { name: name.to_owned(), number, layers: Vec::new() }
+    }
+
     /// Returns the addition to a matrix of a layer.
     pub(crate) fn of(&self, layer: usize, target: Target) -> Option<&LowRank> {
         self.layers.get(layer)?.get(&target)
