@@ -256,35 +256,27 @@ impl Engine {
         Batch { running, decoding: running - self.prefills.len(), max_num_seqs: self.parameters.max_num_seqs }
     }
 
-    /// Starts the requests for which there is room. A request without memory keeps its place, and others of the free places
-    /// may pass it.
+    /// Starts the requests for which there is room. As in vLLM, none passes a request that waits for memory.
     fn start(&mut self, outputs: &mut Vec<Output>) {
-        let mut room = self.parameters.max_num_seqs.saturating_sub(self.batch().running);
-        let mut index = 0;
-        while index < self.waiting.len() && index < room {
-            let next = &mut self.waiting[index];
-            if next.refused_at == Some(self.cache_changes) {
-                index += 1;
-                continue;
-            }
+        while self.batch().running < self.parameters.max_num_seqs
+            && let Some(next) = self.waiting.front_mut()
+            && next.refused_at != Some(self.cache_changes)
+        {
             let Job { hashes, prompt_tokens, output_tokens, .. } = &next.job;
-            // The simulator's requests also hold a place while they wait for memory. vLLM stops at the first one that has none.
-            let Some(taken) = self.cache.take(hashes, *prompt_tokens, *output_tokens, 0) else {
+            let Some(allocation) = self.cache.take(hashes, *prompt_tokens, *output_tokens, 0) else {
                 next.refused_at = Some(self.cache_changes);
-                index += 1;
-                continue;
+                return;
             };
             self.cache_changes += 1;
-            room -= 1;
-            if let Some(next) = self.waiting.remove(index) {
-                self.run(next, taken, outputs);
+            if let Some(next) = self.waiting.pop_front() {
+                self.run(next, allocation, outputs);
             }
         }
     }
 
-    fn run(&mut self, next: WaitingJob, taken: Allocation, outputs: &mut Vec<Output>) {
+    fn run(&mut self, next: WaitingJob, allocation: Allocation, outputs: &mut Vec<Output>) {
         let WaitingJob { job, refused_at } = next;
-        let Allocation { held, added, evicted } = taken;
+        let Allocation { held, added, evicted } = allocation;
         let cached_tokens = held.cached_tokens();
         let waited_for_memory = refused_at.is_some();
         outputs.push(Output::Started { id: job.id, waited_for_memory, cached_tokens, added, evicted });
@@ -459,7 +451,8 @@ mod tests {
         run(&mut engine, &mut outputs);
         engine.enqueue(job(7, 900, 4), &mut outputs).unwrap();
         engine.enqueue(job(8, 900, 4), &mut outputs).unwrap();
-        assert_eq!((engine.load().waiting, engine.load().running), (1, 1));
+        engine.enqueue(job(9, 16, 4), &mut outputs).unwrap();
+        assert_eq!((engine.load().waiting, engine.load().running), (2, 1), "no request passes another one");
         let started = |id: u64, outputs: &[Output]| {
             outputs.iter().any(|output| {
                 matches!(output, Output::Started { id: is, waited_for_memory: true, .. } if *is == id)

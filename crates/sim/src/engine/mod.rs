@@ -14,7 +14,7 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::{
-    sync::{Notify, OwnedSemaphorePermit, Semaphore, futures::Notified},
+    sync::{Notify, futures::Notified},
     time::Instant,
 };
 
@@ -36,8 +36,9 @@ pub(crate) struct Engine {
     pub(crate) encoder: Option<Encoder>,
     /// Publishes the events of the cache.
     pub(crate) events: Option<Arc<Publisher>>,
-    slots: Arc<Semaphore>,
     cache: Mutex<KvCache>,
+    /// Held by the request that starts next. The lock is fair, so no request passes one that waits for a place or for memory.
+    admission: tokio::sync::Mutex<()>,
     released: Notify,
     // Counters are read by themselves and guard no other memory, so their order is always `Relaxed`.
     waiting: AtomicUsize,
@@ -59,8 +60,6 @@ pub(crate) struct RunningRequest {
     /// The end of the time that was spent so far. `None` before the first part of it.
     due: Mutex<Option<Instant>>,
     is_decoding: AtomicBool,
-    /// Its place in the batch, until it is dropped.
-    slot: Option<OwnedSemaphorePermit>,
 }
 
 // === impl Engine ===
@@ -74,9 +73,8 @@ impl Engine {
         Self {
             metrics,
             encoder,
-            // More permits than this make the semaphore panic.
-            slots: Arc::new(Semaphore::new(args.parameters.max_num_seqs.min(Semaphore::MAX_PERMITS))),
             cache: Mutex::new(KvCache::new(args.parameters.cache_blocks, args.parameters.block_size)),
+            admission: tokio::sync::Mutex::new(()),
             events,
             released: Notify::new(),
             waiting: AtomicUsize::new(0),
@@ -112,12 +110,13 @@ impl Engine {
         let waiting = self.join_queue()?;
         // After the refusal, because hashing a long prompt takes longer than everything else here.
         let hashes = self.hashes(prompt);
-        // The semaphore is never closed.
-        let slot = self.slots.clone().acquire_owned().await.map_err(|_| queue_full())?;
+        let turn = self.admission.lock().await;
         let held = loop {
             // The future is created before the check, so that a release in between is not missed.
             let released = self.released.notified();
-            if let Some(held) = self.take(&hashes, prompt, generated, caches.stored.unwrap_or(0)) {
+            if self.free_places() > 0
+                && let Some(held) = self.take(&hashes, prompt, generated, caches.stored.unwrap_or(0))
+            {
                 break held;
             }
             released.await;
@@ -125,6 +124,7 @@ impl Engine {
         // A request counts as waiting until it also has its blocks, as in vLLM's `num_requests_waiting`.
         drop(waiting);
         self.running.fetch_add(1, Ordering::Relaxed);
+        drop(turn);
         self.metrics.queue_time.observe(arrived.elapsed().as_secs_f64());
         self.metrics.prefix(prompt.len(), held.own_tokens);
         // As in vLLM, other caches are only queried for tokens that are not in the engine's own cache.
@@ -141,14 +141,18 @@ impl Engine {
             arrived,
             due: Mutex::new(None),
             is_decoding: AtomicBool::new(false),
-            slot: Some(slot),
         })
+    }
+
+    /// The places of the batch that are free.
+    fn free_places(&self) -> usize {
+        self.args.parameters.max_num_seqs.saturating_sub(self.running.load(Ordering::Relaxed))
     }
 
     /// Counts a request as waiting, unless the queue is full.
     fn join_queue(&self) -> Result<Count<'_>, Refusal> {
-        // A free slot is room too: a request that runs at once also passes through here.
-        let room = self.args.parameters.max_waiting.saturating_add(self.slots.available_permits());
+        // A free place is room too: a request that runs at once also passes through here.
+        let room = self.args.parameters.max_waiting.saturating_add(self.free_places());
         let (before, waiting) = Count::add(&self.waiting, 1);
         if before >= room { Err(queue_full()) } else { Ok(waiting) }
     }
@@ -361,14 +365,13 @@ impl Drop for Count<'_> {
 
 impl Drop for RunningRequest {
     fn drop(&mut self) {
+        // Before the wake-up: a request that finds neither a place nor room in the queue waits for the next one, which may never come.
         self.engine.cache.lock().release(&self.held);
         self.engine.running.fetch_sub(1, Ordering::Relaxed);
         if *self.is_decoding.get_mut() {
             self.engine.decoding.fetch_sub(1, Ordering::Relaxed);
         }
-        // Before the wake-up: a request that finds neither a place nor room in the queue waits for the next one, which may never come.
-        drop(self.slot.take());
-        // All waiting requests look again: the blocks may be too few for the first one, and enough for another.
+        // The request that starts next waits for this, and those that the full queue has refused.
         self.engine.released.notify_waiters();
     }
 }

@@ -128,7 +128,7 @@ async fn a_place_is_free_before_waiting_requests_look_again() {
     struct Look(Arc<Engine>, AtomicUsize);
     impl Wake for Look {
         fn wake(self: Arc<Self>) {
-            self.1.store(self.0.slots.available_permits(), Ordering::Relaxed);
+            self.1.store(self.0.free_places(), Ordering::Relaxed);
         }
     }
     let engine = engine(&["--max-num-seqs", "1", "--max-waiting-queue-length", "0"]);
@@ -139,6 +139,22 @@ async fn a_place_is_free_before_waiting_requests_look_again() {
     assert!(released.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     drop(running);
     assert_eq!(look.1.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_request_passes_one_that_waits_for_memory() {
+    let engine = engine(&["--kv-cache-size", "4", "--max-num-seqs", "4"]);
+    let first = engine.admit(&[1; 48], 0, Caches::default()).await.unwrap();
+    let admitted = |prompt: Vec<u32>| {
+        let engine = engine.clone();
+        tokio::spawn(async move { engine.admit(&prompt, 0, Caches::default()).await.unwrap() })
+    };
+    let (long, short) = (admitted(vec![2; 64]), admitted(vec![3; 16]));
+    tokio::task::yield_now().await;
+    assert!(engine.page().contains("vllm:num_requests_waiting{model_name=\"model\",engine=\"0\"} 2"));
+    drop(first);
+    drop(long.await.unwrap());
+    drop(short.await.unwrap());
 }
 
 #[test]
