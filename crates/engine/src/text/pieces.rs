@@ -43,6 +43,11 @@ impl Pieces {
 
     /// The text that a token adds; empty while a character is incomplete, and of special tokens unless they are shown.
     pub(crate) fn push(&mut self, tokenizer: &Tokenizer, token: u32, shows_special: bool) -> String {
+        // As in vLLM, a token that is not shown is no context of the next ones. An answer of such tokens would be decoded from
+        // its first one for each token.
+        if !shows_special && tokenizer.is_special(token) {
+            return String::new();
+        }
         self.tokens.push(token);
         // How a token reads depends on the one before it.
         let before = tokenizer.text(&self.tokens[self.from..self.given], shows_special);
@@ -54,5 +59,24 @@ impl Pieces {
         self.from = self.given;
         self.given = self.tokens.len();
         piece
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_tokens_are_not_decoded_again() {
+        let tokenizer = Tokenizer::of_bytes();
+        let special = tokenizer.tokens("<s>")[0];
+        let letter = tokenizer.tokens("a")[0];
+        for (shows_special, text, context) in [(false, "aa", 2), (true, "a<s><s>a", 4)] {
+            let mut pieces = Pieces::default();
+            let pushed = [letter, special, special, letter]
+                .map(|token| pieces.push(&tokenizer, token, shows_special))
+                .concat();
+            assert_eq!((pushed.as_str(), pieces.tokens.len()), (text, context));
+        }
     }
 }

@@ -46,14 +46,18 @@ impl Tokenizer {
         Ok(Self::new(inner, ends, special(&settings["bos_token"]), special(&settings["eos_token"])))
     }
 
-    /// A token for each byte that can be printed.
+    /// A token for each byte that can be printed, and the special token `<s>`.
     #[cfg(test)]
     pub(crate) fn of_bytes() -> Self {
         let letters: serde_json::Map<String, Value> =
             (0_u32..).zip('!'..='~').map(|(token, letter)| (letter.to_string(), token.into())).collect();
+        let special = serde_json::json!({
+            "id": letters.len(), "content": "<s>", "special": true, "single_word": false, "lstrip": false, "rstrip": false,
+            "normalized": false,
+        });
         let level = serde_json::json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false});
         let file = serde_json::json!({
-            "version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": level, "post_processor": null,
+            "version": "1.0", "added_tokens": [special], "normalizer": null, "pre_tokenizer": level, "post_processor": null,
             "decoder": level, "model": {"type": "BPE", "vocab": letters, "merges": []},
         });
         let inner = read(file.to_string().as_bytes()).expect("it is well formed");
@@ -110,6 +114,12 @@ impl Tokenizer {
         };
         let count = u32::try_from(self.inner.get_vocab_size(true)).ok()?;
         Some((0..count).map(bytes).collect())
+    }
+
+    /// Whether a token is no part of a text that does not show special tokens.
+    pub(crate) fn is_special(&self, token: u32) -> bool {
+        let added = self.inner.get_added_vocabulary().get_added_tokens_decoder().get(&token);
+        added.is_some_and(|added| added.special)
     }
 
     /// Whether a token ends an answer.
