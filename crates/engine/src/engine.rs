@@ -35,7 +35,7 @@ use crate::{
     memory,
     model::{Config, Transformer},
     sample::{BadWords, Sampler},
-    sequence::{Sequence, SharedForm},
+    sequence::{FORMS_KIB, Sequence, SharedForm},
     shape::{Form, Vocabulary},
     text::{Calls, Patterns, Pieces, Stops, Template, Tokenizer, load_tokenizer},
     transfer::{self, Exchange, Share, Shelf},
@@ -43,8 +43,6 @@ use crate::{
     worker::Worker,
 };
 
-/// KiB that the forms of all requests that run and wait may take.
-const FORMS_KIB: usize = 256 << 10;
 /// Forms that are compiled at once. Each may take seconds, and 400 MiB meanwhile.
 const MAX_COMPILERS: usize = 2;
 
@@ -70,8 +68,8 @@ pub struct Engine {
     lends_adapters: bool,
     /// The tokens for forms, prepared at the first request with one, or why this model's answers can have none.
     tokens: OnceLock<Result<Vocabulary, String>>,
-    /// KiB that the forms of all requests may take.
-    room: Arc<Semaphore>,
+    /// A permit for each KiB that the forms of all requests may take.
+    form_memory: Arc<Semaphore>,
     /// Forms that may be compiled now.
     compilers: Arc<Semaphore>,
     /// Whether calls of tools are read from answers.
@@ -155,7 +153,7 @@ impl Engine {
             max_answers,
             lends_adapters: args.lora.may_change,
             tokens: OnceLock::new(),
-            room: Arc::new(Semaphore::new(FORMS_KIB)),
+            form_memory: Arc::new(Semaphore::new(FORMS_KIB)),
             compilers: Arc::new(Semaphore::new(MAX_COMPILERS)),
             reads_calls: args.reads_calls,
             tokenizer,
@@ -327,15 +325,9 @@ impl Engine {
             (None, tools) => Form::call(&tools.unwrap_or_default(), tokens)
                 .map_err(|reason| Refusal::field(field, format!("{field}: {reason}")))?,
         };
-        let kib = u32::try_from(form.bytes() >> 10).unwrap_or(u32::MAX);
-        let room = Arc::clone(&self.room).try_acquire_many_owned(kib);
-        let room = room.map_err(|_| {
-            Refusal::overloaded(format!(
-                "The structured outputs of all requests use {FORMS_KIB} KiB; try again later, or use a \
-                 smaller schema."
-            ))
-        })?;
-        Ok(Some(SharedForm { form, _room: Arc::new(room) }))
+        SharedForm::new(form, &self.form_memory).map(Some).map_err(|reason| {
+            Refusal::overloaded(format!("{reason}; try again later, or use a smaller schema."))
+        })
     }
 }
 

@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Instant};
 
 use longboat_serving::{Event, Sampling, Stop, Token};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::{
     cache::{Block, Hash},
@@ -57,11 +58,46 @@ pub(crate) struct Sequence {
     pub(crate) last_token: Option<Instant>,
 }
 
-/// The form of an answer, and the room that it takes together with those of the same request.
+/// KiB that the forms of all requests that run and wait may take.
+pub(crate) const FORMS_KIB: usize = 256 << 10;
+
+/// The form of an answer, and the memory that it takes together with those of the same request.
 #[derive(Clone)]
 pub(crate) struct SharedForm {
-    pub(crate) form: Form,
-    pub(crate) _room: Arc<OwnedSemaphorePermit>,
+    form: Form,
+    /// A permit for each KiB.
+    memory: Arc<Mutex<OwnedSemaphorePermit>>,
+}
+
+// === impl SharedForm ===
+
+impl SharedForm {
+    /// Takes the memory of a form. The error says that all memory is in use.
+    pub(crate) fn new(form: Form, memory: &Arc<Semaphore>) -> Result<Self, String> {
+        let none = Arc::clone(memory).try_acquire_many_owned(0).map_err(|error| error.to_string())?;
+        let shared = Self { form, memory: Arc::new(Mutex::new(none)) };
+        shared.grow()?;
+        Ok(shared)
+    }
+
+    /// Takes the memory that the form has allocated since the last call.
+    fn grow(&self) -> Result<(), String> {
+        let mut memory = self.memory.lock();
+        let kib = (self.form.bytes() >> 10).saturating_sub(memory.num_permits());
+        let further =
+            Arc::clone(memory.semaphore()).try_acquire_many_owned(u32::try_from(kib).unwrap_or(u32::MAX));
+        let full = |_| format!("The structured outputs of all requests use {FORMS_KIB} KiB");
+        memory.merge(further.map_err(full)?);
+        Ok(())
+    }
+
+    fn restrict(&mut self, weights: &mut [f32]) -> Result<(), String> {
+        let restricted = self.form.restrict(weights).and_then(|()| self.grow());
+        if restricted.is_err() {
+            weights.fill(f32::NEG_INFINITY);
+        }
+        restricted
+    }
 }
 
 // === impl Sequence ===
@@ -110,7 +146,7 @@ impl Sequence {
         let (mut is_stuck, mut reason) = (false, "stop");
         // As in vLLM, probabilities are those of the tokens that the form allows.
         if let Some(shared) = &mut self.form
-            && let Err(error) = shared.form.restrict(&mut weights)
+            && let Err(error) = shared.restrict(&mut weights)
         {
             // A form may need more time or memory than it gets. Nobody should take half a form for a whole one.
             tracing::warn!(error, "An answer in a form ends early.");
@@ -224,5 +260,38 @@ impl Sequence {
 
     fn send(&mut self, event: Event) {
         self.unsent.push(event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longboat_serving::Shape;
+
+    use super::*;
+    use crate::shape::Vocabulary;
+
+    #[test]
+    fn forms_take_memory_as_they_grow_until_there_is_none() {
+        let letters = (0..=u8::MAX).map(|byte| vec![byte]).chain([Vec::new()]).collect();
+        let vocabulary = Vocabulary::new(letters, [256].into_iter()).unwrap();
+        let form = Form::new(&Shape::Regex("[ab]*a[ab]{9}c".into()), &vocabulary).unwrap();
+        let memory = Arc::new(Semaphore::new((form.bytes() >> 10) + 8));
+        let mut shared = SharedForm::new(form, &memory).unwrap();
+        let sibling = shared.clone();
+        let mut states = (0..1000_u32).map(|number| u32::from(b'a') + number.count_ones() % 2);
+        let ended = states.find_map(|token| {
+            let mut weights = [0.0; 257];
+            let error = shared.restrict(&mut weights).err();
+            shared.form.take(token);
+            error.map(|error| (error, weights.iter().all(|weight| *weight == f32::NEG_INFINITY)))
+        });
+        assert_eq!(
+            ended,
+            Some((format!("The structured outputs of all requests use {FORMS_KIB} KiB"), true))
+        );
+        drop(shared);
+        assert!(memory.available_permits() < 8, "the other answer has them");
+        drop(sibling);
+        assert!(memory.available_permits() >= 8);
     }
 }

@@ -9,9 +9,9 @@ mod limits;
 mod schema;
 mod vocabulary;
 
-use std::{panic::resume_unwind, thread};
+use std::{panic::resume_unwind, sync::Arc, thread};
 
-use llguidance::{Matcher, api::TopLevelGrammar};
+use llguidance::{Matcher, api::TopLevelGrammar, earley::Parser};
 use longboat_serving::{Shape, Tool};
 use serde_json::{Value, json};
 
@@ -23,7 +23,8 @@ use crate::text::{CLOSE, OPEN};
 #[derive(Clone)]
 pub(crate) struct Form {
     matcher: Matcher,
-    bytes: usize,
+    /// The parser before the first token. Its automaton is that of the matcher and of its clones, and grows with them.
+    parser: Arc<Parser>,
 }
 
 // === impl Form ===
@@ -83,13 +84,13 @@ impl Form {
             thread.join().unwrap_or_else(|panic| resume_unwind(panic))
         });
         let parser = compiled.map_err(|reason| without_stack(&reason))?;
-        let bytes = parser.parser.lexer_stats().num_bytes;
-        Ok(Self { matcher: Matcher::new(Ok(parser)), bytes })
+        let start = Arc::new(parser.parser.clone());
+        Ok(Self { matcher: Matcher::new(Ok(parser)), parser: start })
     }
 
-    /// Bytes that the form takes at first.
+    /// The bytes of the automaton, which gets states as answers grow. All clones of a form share it.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        self.parser.lexer_stats().num_bytes
     }
 
     /// Takes the weight of every token that may not follow away. Ends may follow where the form is complete. The error says why
