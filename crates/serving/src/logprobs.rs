@@ -17,7 +17,11 @@ pub(crate) fn without_bytes(tokens: &[Token]) -> Vec<Value> {
 fn entries(tokens: &[Token], entry: impl Fn(&str, f64) -> Value) -> Vec<Value> {
     let with_top = |token: &Token| {
         let mut value = entry(&token.decoded, token.logprob);
-        value["top_logprobs"] = token.top.iter().map(|(text, logprob)| entry(text, *logprob)).collect();
+        // As in vLLM, the chosen token is the first, also if it is not among the most likely ones, and the list keeps its length.
+        let chosen = (token.decoded.clone(), token.logprob);
+        let others = token.top.iter().filter(|other| **other != chosen);
+        let top = std::iter::once(&chosen).chain(others).take(token.top.len());
+        value["top_logprobs"] = top.map(|(text, logprob)| entry(text, *logprob)).collect();
         value
     };
     tokens.iter().map(with_top).collect()
@@ -44,4 +48,23 @@ pub(crate) fn columns(tokens: &[Token], mut offset: usize) -> Value {
         offset += token.decoded.chars().count();
     }
     json!({"tokens": texts, "token_logprobs": logprobs, "top_logprobs": tops, "text_offset": offsets})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chosen_token_is_the_first_of_the_likely_ones() {
+        let top = vec![("a".to_owned(), -0.5), ("b".to_owned(), -1.5)];
+        for (chosen, logprob, expected) in
+            [("a", -0.5, ["a", "b"]), ("b", -1.5, ["b", "a"]), ("c", -2.5, ["c", "a"])]
+        {
+            let token = Token { text: chosen.into(), decoded: chosen.into(), logprob, top: top.clone() };
+            let listed = without_bytes(&[token]);
+            let listed: Vec<&Value> =
+                listed[0]["top_logprobs"].as_array().unwrap().iter().map(|entry| &entry["token"]).collect();
+            assert_eq!(listed, expected);
+        }
+    }
 }

@@ -171,6 +171,15 @@ impl<'a> Reader<'a> {
                 format!("{place}.content: Field required for the role `{}`.", field.role),
             ));
         }
+        // vLLM's schema of chat does not have these parts, but it takes them beside a part that it has.
+        let is_of_responses = |part: &Value| part["type"] == "input_text" || part["type"] == "output_text";
+        if let Some(parts) = field.content.as_array().filter(|parts| !parts.is_empty())
+            && parts.iter().all(is_of_responses)
+        {
+            let place = format!("{place}.content[0].type");
+            let message = format!("{place}: Input should be 'text', got {}.", parts[0]["type"]);
+            return Err(Refusal::invalid(&place, message));
+        }
         let text = self.content(&field.content, &format!("{place}.content"))?;
         // As in vLLM, only the messages to which they belong have these fields.
         let of = |author: Role, value: &Option<String>| value.clone().filter(|_| role == author);
@@ -232,6 +241,19 @@ mod tests {
     fn read(messages: Value) -> Result<Vec<Message>, Refusal> {
         let fields: Vec<MessageField> = serde_json::from_value(messages).unwrap();
         Reader::new("m", None).read(&fields)
+    }
+
+    #[test]
+    fn parts_of_responses_need_a_part_of_chat_beside_them() {
+        let part = |kind: &str| json!({"type": kind, "text": "x"});
+        let message = |parts: &[&str]| {
+            let parts: Vec<Value> = parts.iter().map(|kind| part(kind)).collect();
+            read(json!([{"role": "user", "content": parts}])).map(|messages| messages[0].text.clone())
+        };
+        assert_eq!(message(&["input_text", "text"]), Ok("x\nx".to_owned()));
+        let words = "messages[0].content[0].type: Input should be 'text', got \"input_text\".";
+        assert_eq!(message(&["input_text"]).unwrap_err().message(), words);
+        assert!(message(&["output_text", "input_text"]).is_err());
     }
 
     #[test]

@@ -175,21 +175,29 @@ fn input(input: &Value, reader: &mut Reader<'_>, messages: &mut Vec<Message>) ->
 }
 
 fn message(item: &Value, place: &str, reader: &mut Reader<'_>) -> Result<Option<Message>, Refusal> {
-    let text = |field: &str| item[field].as_str().unwrap_or_default().to_owned();
+    let text = |field: &str| {
+        let text = item[field].as_str().map(str::to_owned);
+        // As in vLLM, the parameter of a wrong item is the list.
+        text.ok_or_else(|| Refusal::invalid("input", format!("{place}.{field} must be a string.")))
+    };
+    // Only chat has messages without content, of models that call tools.
+    let mut content = |field: &str| match &item[field] {
+        Value::Null => text(field),
+        content => reader.content(content, &format!("{place}.{field}")),
+    };
     match item["type"].as_str().unwrap_or("message") {
         "message" => {
             let role = Role::parse(item["role"].as_str().unwrap_or_default(), place)?;
-            let text = reader.content(&item["content"], &format!("{place}.content"))?;
-            Ok(Some(Message::new(role, text)))
+            Ok(Some(Message::new(role, content("content")?)))
         }
         "function_call" => {
-            let call = Call { id: text("call_id"), name: text("name"), arguments: text("arguments") };
+            let call = Call { id: text("call_id")?, name: text("name")?, arguments: text("arguments")? };
             Ok(Some(Message { calls: vec![call], ..Message::new(Role::Assistant, String::new()) }))
         }
         "function_call_output" => {
-            let text = reader.content(&item["output"], &format!("{place}.output"))?;
-            let tool_call_id = item["call_id"].as_str().map(str::to_owned);
-            Ok(Some(Message { tool_call_id, ..Message::new(Role::Tool, text) }))
+            // vLLM takes an output without the id of its call.
+            let tool_call_id = (!item["call_id"].is_null()).then(|| text("call_id")).transpose()?;
+            Ok(Some(Message { tool_call_id, ..Message::new(Role::Tool, content("output")?) }))
         }
         // The reasoning of another model is not part of the conversation.
         "reasoning" => Ok(None),

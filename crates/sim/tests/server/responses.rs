@@ -17,6 +17,17 @@ async fn responses_take_what_vllm_has_beside_openai() {
         status == 400 && answer["error"]["message"].as_str().unwrap().contains("only use one kind"),
         "{answer}"
     );
+    let call = json!({"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"});
+    let output = json!({"type": "function_call_output", "call_id": "c", "output": "x"});
+    let said = json!({"role": "user", "content": "x"});
+    for (item, field) in
+        [(&call, "call_id"), (&call, "name"), (&call, "arguments"), (&output, "output"), (&said, "content")]
+    {
+        let mut item = item.clone();
+        item[field] = Value::Null;
+        let (status, answer) = server.post("/v1/responses", &json!({"input": [item]})).await;
+        assert_eq!((status, &answer["error"]["param"]), (400, &json!("body.input")), "{answer}");
+    }
     for (name, value) in
         [("cache_salt", json!("x")), ("max_tool_calls", json!(1)), ("logit_bias", json!({"1": 1}))]
     {
