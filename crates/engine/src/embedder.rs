@@ -7,7 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use longboat_serving::{Adapter, Card, Job, JobStart, Layout, Metrics, Model, Refusal, Vectors};
+use longboat_serving::{Card, Job, JobStart, Layout, Metrics, Model, Refusal, Vectors};
 use tokio::sync::oneshot;
 
 use crate::{
@@ -219,10 +219,6 @@ impl Model for Embedder {
 
     async fn start(self: Arc<Self>, _: Job) -> Result<JobStart, Refusal> {
         Err(Refusal::not_found("Not Found"))
-    }
-
-    fn adapters(&self) -> Vec<Adapter> {
-        Vec::new()
     }
 
     fn metrics(&self) -> String {

@@ -41,10 +41,6 @@ impl Model for Renderer {
         &self.card
     }
 
-    fn adapters(&self) -> Vec<longboat_serving::Adapter> {
-        Vec::new()
-    }
-
     fn tokens(&self, text: &str) -> Vec<u32> {
         self.tokenizer.tokens(text)
     }

@@ -52,7 +52,9 @@ pub trait Model: Send + Sync + 'static {
     async fn start(self: Arc<Self>, job: Job) -> Result<JobStart, Refusal>;
 
     /// Returns the model's adapters, which requests select by name.
-    fn adapters(&self) -> Vec<Adapter>;
+    fn adapters(&self) -> Vec<Adapter> {
+        Vec::new()
+    }
 
     /// Whether requests for models that are not served are answered all the same.
     fn answers_any_model(&self) -> bool {

@@ -10,24 +10,12 @@ use pulp::Arch;
 use super::settings::Settings;
 use crate::{
     LoadError,
-    model::{Config, Pairs},
+    model::{Config, Pairs, Projection},
     weights::open_tensors,
 };
 
 const SETTINGS: &str = "adapter_config.json";
 const WEIGHTS: &str = "adapter_model.safetensors";
-
-/// A matrix of a layer that adapters can modify.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Target {
-    Query,
-    Key,
-    Value,
-    Output,
-    Gate,
-    Up,
-    Down,
-}
 
 /// A loaded adapter.
 pub(crate) struct Adapter {
@@ -35,7 +23,7 @@ pub(crate) struct Adapter {
     /// A number that is unique for each load of an adapter. Cached blocks belong to this number.
     pub(crate) number: u64,
     /// For each layer, the modified matrices with their additions.
-    layers: Vec<BTreeMap<Target, LowRank>>,
+    layers: Vec<BTreeMap<Projection, LowRank>>,
 }
 
 /// The product of two small matrices, which is added to a large matrix.
@@ -46,33 +34,6 @@ pub(crate) struct LowRank {
     up: Vec<f32>,
     inputs: usize,
     outputs: usize,
-}
-
-// === impl Target ===
-
-impl Target {
-    const ALL: [(Self, &str); 7] = [
-        (Self::Query, "self_attn.q_proj"),
-        (Self::Key, "self_attn.k_proj"),
-        (Self::Value, "self_attn.v_proj"),
-        (Self::Output, "self_attn.o_proj"),
-        (Self::Gate, "mlp.gate_proj"),
-        (Self::Up, "mlp.up_proj"),
-        (Self::Down, "mlp.down_proj"),
-    ];
-
-    /// The lengths of the input and of the output.
-    fn shape(self, config: &Config) -> (usize, usize) {
-        let Config { width, feed_forward, .. } = *config;
-        let (queries, keys) = (config.heads * config.head_width, config.kv_heads * config.head_width);
-        match self {
-            Self::Query => (width, queries),
-            Self::Key | Self::Value => (width, keys),
-            Self::Output => (queries, width),
-            Self::Gate | Self::Up => (width, feed_forward),
-            Self::Down => (feed_forward, width),
-        }
-    }
 }
 
 // === impl Adapter ===
@@ -105,12 +66,12 @@ impl Adapter {
             return Err(malformed(folder, format!("`{WEIGHTS}` is missing")));
         }
         let tensors = open_tensors(std::slice::from_ref(&path))?;
-        let mut places: BTreeMap<(usize, Target), [Option<String>; 2]> = BTreeMap::new();
+        let mut places: BTreeMap<(usize, Projection), [Option<String>; 2]> = BTreeMap::new();
         let mut unexpected = BTreeSet::new();
         for tensor in tensors.names() {
             match place(tensor).filter(|(layer, ..)| *layer < config.layers) {
-                Some((layer, target, side)) => {
-                    places.entry((layer, target)).or_default()[side] = Some(tensor.to_owned());
+                Some((layer, projection, side)) => {
+                    places.entry((layer, projection)).or_default()[side] = Some(tensor.to_owned());
                 }
                 None => {
                     unexpected.insert(tensor);
@@ -118,8 +79,10 @@ impl Adapter {
             }
         }
         if !unexpected.is_empty() || places.is_empty() {
-            let expected: Vec<&str> =
-                Target::ALL.iter().filter_map(|(_, name)| name.rsplit('.').next()).collect();
+            let expected: Vec<&str> = Projection::ALL
+                .iter()
+                .filter_map(|projection| projection.module().rsplit('.').next())
+                .collect();
             let received: Vec<&str> = unexpected.iter().take(5).copied().collect();
             return Err(malformed(
                 &path,
@@ -131,24 +94,26 @@ impl Adapter {
                 ),
             ));
         }
-        let mut layers: Vec<BTreeMap<Target, LowRank>> =
+        let mut layers: Vec<BTreeMap<Projection, LowRank>> =
             (0..config.layers).map(|_| BTreeMap::new()).collect();
-        for ((layer, target), names) in places {
+        for ((layer, projection), names) in places {
             let [Some(down), Some(up)] = names else {
                 let half = names.into_iter().flatten().next().unwrap_or_default();
                 return Err(malformed(&path, format!("`{half}` has no counterpart (lora_A and lora_B)")));
             };
-            let (inputs, outputs) = target.shape(config);
+            let (inputs, outputs) = projection.shape(config);
             let read = |name: &str, shape: [usize; 2]| match tensors.read(name)? {
                 Some(raw) => raw.numbers(&shape),
                 None => Err(malformed(&path, format!("`{name}` is missing"))),
             };
             let down = read(&down, [rank, inputs])?;
             let mut up = read(&up, [outputs, rank])?;
-            if config.rope_pairs == Pairs::Neighbours && matches!(target, Target::Query | Target::Key) {
+            if config.rope_pairs == Pairs::Neighbours
+                && matches!(projection, Projection::Query | Projection::Key)
+            {
                 up = interleave_halves(&up, rank, config.head_width);
             }
-            layers[layer].insert(target, LowRank::new(down, &up, rank, scale));
+            layers[layer].insert(projection, LowRank::new(down, &up, rank, scale));
         }
         Ok(Self { name: name.to_owned(), number, layers })
     }
@@ -160,8 +125,8 @@ impl Adapter {
     }
 
     /// Returns the addition to a matrix of a layer.
-    pub(crate) fn of(&self, layer: usize, target: Target) -> Option<&LowRank> {
-        self.layers.get(layer)?.get(&target)
+    pub(crate) fn of(&self, layer: usize, projection: Projection) -> Option<&LowRank> {
+        self.layers.get(layer)?.get(&projection)
     }
 }
 
@@ -195,7 +160,7 @@ impl LowRank {
 }
 
 /// Reads a tensor's name: the layer, the matrix and the side (0 for A, 1 for B).
-fn place(name: &str) -> Option<(usize, Target, usize)> {
+fn place(name: &str) -> Option<(usize, Projection, usize)> {
     let name = name.strip_prefix("base_model.model.")?;
     let name = name.strip_prefix("model.").unwrap_or(name).strip_prefix("layers.")?;
     let (layer, name) = name.split_once('.')?;
@@ -203,8 +168,8 @@ fn place(name: &str) -> Option<(usize, Target, usize)> {
         Some(module) => (module, 0),
         None => (name.strip_suffix(".lora_B.weight")?, 1),
     };
-    let (target, _) = Target::ALL.into_iter().find(|(_, name)| *name == module)?;
-    Some((layer.parse().ok()?, target, side))
+    let projection = Projection::ALL.into_iter().find(|projection| projection.module() == module)?;
+    Some((layer.parse().ok()?, projection, side))
 }
 
 /// Reorders the rows of queries or keys as in Llama's GGUF files: each row of a head's first half is followed by its partner
@@ -229,11 +194,11 @@ mod tests {
     fn names_say_layer_matrix_and_side() {
         assert_eq!(
             place("base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight"),
-            Some((3, Target::Query, 0))
+            Some((3, Projection::Query, 0))
         );
         assert_eq!(
             place("base_model.model.layers.0.mlp.down_proj.lora_B.weight"),
-            Some((0, Target::Down, 1))
+            Some((0, Projection::Down, 1))
         );
         for name in [
             "base_model.model.lm_head.lora_A.weight",

@@ -6,7 +6,7 @@ mod settings;
 mod usage;
 
 pub(crate) use self::{
-    adapter::{Adapter, Target},
+    adapter::Adapter,
     registry::{AdapterError, Adapters},
     settings::probe,
     usage::{AdapterLease, Usage},

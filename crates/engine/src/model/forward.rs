@@ -6,13 +6,12 @@ use super::{
     attention::compute_attention,
     config::Config,
     layer::{Layer, LayerAdapters, Reader, Span, add, normalise, normalised},
-    names::Part,
+    names::{Projection, TensorName},
     rope::Rope,
 };
 use crate::{
     LoadError,
     cache::Kv,
-    lora::Target,
     weights::{Embedding, Matrix, Weights},
 };
 
@@ -38,15 +37,17 @@ impl Transformer {
     ) -> Result<Self, LoadError> {
         let reader = Reader { weights, as_shipped };
         let Config { width, vocabulary, head_width, .. } = config;
-        let embedding = Embedding::new(&reader.required(Part::Embedding)?, vocabulary, width, as_shipped)?;
-        let output = match reader.raw(Part::Output)? {
+        let embedding =
+            Embedding::new(&reader.required(TensorName::Embedding)?, vocabulary, width, as_shipped)?;
+        let output = match reader.raw(TensorName::Output)? {
             Some(raw) => Matrix::new(&raw, vocabulary, width, as_shipped)?,
             // The output matrix is the embedding table.
             None => embedding
                 .as_matrix()
                 .map_err(|error| LoadError::malformed(weights.path(), error.to_string()))?,
         };
-        let factors = reader.raw(Part::RopeFactors)?.map(|raw| raw.numbers(&[head_width / 2])).transpose()?;
+        let factors =
+            reader.raw(TensorName::RopeFactors)?.map(|raw| raw.numbers(&[head_width / 2])).transpose()?;
         let rope = Rope::new(
             config.rope_pairs,
             head_width,
@@ -58,7 +59,7 @@ impl Transformer {
         let layers = (0..config.layers).map(|number| reader.layer(number, &config));
         Ok(Self {
             layers: layers.collect::<Result<_, _>>()?,
-            output_norm: reader.vector(Part::OutputNorm, width)?,
+            output_norm: reader.vector(TensorName::OutputNorm, width)?,
             embedding,
             output,
             rope,
@@ -122,16 +123,16 @@ impl Transformer {
         let Config { heads, kv_heads, head_width, epsilon, .. } = self.config;
         let layer = &self.layers[number];
         let input = normalised(rows, &layer.attention_norm, epsilon);
-        let adapted = LayerAdapters { layer: number, spans };
-        let mut queries = layer.query.apply(&input, &adapted, Target::Query)?;
-        let mut keys = layer.key.apply(&input, &adapted, Target::Key)?;
-        let values = layer.value.apply(&input, &adapted, Target::Value)?;
+        let adapters = LayerAdapters { layer: number, spans };
+        let mut queries = layer.project(Projection::Query, &input, &adapters)?;
+        let mut keys = layer.project(Projection::Key, &input, &adapters)?;
+        let values = layer.project(Projection::Value, &input, &adapters)?;
         if let Some((query_norm, key_norm)) = &layer.head_norms {
             normalise(&mut queries, query_norm, epsilon);
             normalise(&mut keys, key_norm, epsilon);
         }
         let (query_width, key_width) = (heads * head_width, kv_heads * head_width);
-        let mut found = vec![0.0; queries.len()];
+        let mut attention = vec![0.0; queries.len()];
         let mut row = 0;
         for span in spans {
             // The keys of the whole span are stored first, because its tokens attend to each other.
@@ -154,19 +155,27 @@ impl Transformer {
                 }
             }
             let rows = row * query_width..(row + span.tokens.len()) * query_width;
-            let attend = |(offset, (queries, found)): (usize, (&[f32], &mut [f32]))| {
-                compute_attention(queries, kv, number, &span.table, span.start + offset + 1, kv_heads, found);
+            let attend = |(offset, (queries, attention)): (usize, (&[f32], &mut [f32]))| {
+                compute_attention(
+                    queries,
+                    kv,
+                    number,
+                    &span.table,
+                    span.start + offset + 1,
+                    kv_heads,
+                    attention,
+                );
             };
             queries[rows.clone()]
                 .par_chunks_exact(query_width)
-                .zip(found[rows].par_chunks_exact_mut(query_width))
+                .zip(attention[rows].par_chunks_exact_mut(query_width))
                 .enumerate()
                 .for_each(attend);
             row += span.tokens.len();
         }
-        add(rows, &layer.attention_output.apply(&found, &adapted, Target::Output)?);
+        add(rows, &layer.project(Projection::Output, &attention, &adapters)?);
         let input = normalised(rows, &layer.feed_forward_norm, epsilon);
-        add(rows, &layer.feed_forward(&input, &adapted)?);
+        add(rows, &layer.feed_forward(&input, &adapters)?);
         Ok(())
     }
 }

@@ -5,17 +5,17 @@ use pulp::Arch;
 use super::{
     config::Config,
     exponential::exp,
-    names::{Part, name},
+    names::{Projection, TensorName},
 };
 use crate::{
     LoadError,
     cache::Table,
-    lora::{Adapter, Target},
-    weights::{Matrix, Weights},
+    lora::Adapter,
+    weights::{Matrix, RawTensor, Weights},
 };
 
 /// A matrix with an optional bias.
-pub(super) struct Linear {
+struct Linear {
     matrix: Matrix,
     bias: Option<Vec<f32>>,
 }
@@ -23,16 +23,11 @@ pub(super) struct Linear {
 /// The weights of one layer.
 pub(super) struct Layer {
     pub(super) attention_norm: Vec<f32>,
-    pub(super) query: Linear,
-    pub(super) key: Linear,
-    pub(super) value: Linear,
-    pub(super) attention_output: Linear,
     /// The norms of each head's queries and keys.
     pub(super) head_norms: Option<(Vec<f32>, Vec<f32>)>,
     pub(super) feed_forward_norm: Vec<f32>,
-    pub(super) gate: Linear,
-    pub(super) up: Linear,
-    pub(super) down: Linear,
+    /// In the order of [`Projection::ALL`].
+    projections: Vec<Linear>,
 }
 
 /// Tokens of one sequence that are computed in one forward pass.
@@ -64,50 +59,47 @@ pub(super) struct Reader<'a> {
 // === impl Reader ===
 
 impl Reader<'_> {
-    pub(super) fn raw(&self, part: Part) -> Result<Option<crate::weights::RawTensor>, LoadError> {
-        self.weights.tensor(&format!("{}.weight", name(self.weights, part)))
+    pub(super) fn raw(&self, name: TensorName) -> Result<Option<RawTensor>, LoadError> {
+        self.weights.tensor(&format!("{}.weight", name.of(self.weights)))
     }
 
-    pub(super) fn required(&self, part: Part) -> Result<crate::weights::RawTensor, LoadError> {
-        self.raw(part)?.ok_or_else(|| {
-            let reason = format!("the tensor `{}.weight` is missing", name(self.weights, part));
+    pub(super) fn required(&self, name: TensorName) -> Result<RawTensor, LoadError> {
+        self.raw(name)?.ok_or_else(|| {
+            let reason = format!("the tensor `{}.weight` is missing", name.of(self.weights));
             LoadError::malformed(self.weights.path(), reason)
         })
     }
 
-    pub(super) fn vector(&self, part: Part, length: usize) -> Result<Vec<f32>, LoadError> {
-        self.required(part)?.numbers(&[length])
+    pub(super) fn vector(&self, name: TensorName, length: usize) -> Result<Vec<f32>, LoadError> {
+        self.required(name)?.numbers(&[length])
     }
 
-    fn linear(&self, part: Part, outputs: usize, inputs: usize) -> Result<Linear, LoadError> {
-        let matrix = Matrix::new(&self.required(part)?, outputs, inputs, self.as_shipped)?;
-        let bias = self.weights.tensor(&format!("{}.bias", name(self.weights, part)))?;
+    fn linear(&self, layer: usize, projection: Projection, config: &Config) -> Result<Linear, LoadError> {
+        let name = TensorName::Projection(layer, projection);
+        let (inputs, outputs) = projection.shape(config);
+        let matrix = Matrix::new(&self.required(name)?, outputs, inputs, self.as_shipped)?;
+        let bias = self.weights.tensor(&format!("{}.bias", name.of(self.weights)))?;
         let bias = bias.map(|raw| raw.numbers(&[outputs])).transpose()?;
         Ok(Linear { matrix, bias })
     }
 
     pub(super) fn layer(&self, number: usize, config: &Config) -> Result<Layer, LoadError> {
-        let Config { width, head_width, feed_forward, .. } = *config;
-        let (queries, keys) = (config.heads * head_width, config.kv_heads * head_width);
+        let Config { width, head_width, .. } = *config;
+        let projections =
+            Projection::ALL.into_iter().map(|projection| self.linear(number, projection, config));
         let head_norms = if config.normalises_heads {
             Some((
-                self.vector(Part::QueryNorm(number), head_width)?,
-                self.vector(Part::KeyNorm(number), head_width)?,
+                self.vector(TensorName::QueryNorm(number), head_width)?,
+                self.vector(TensorName::KeyNorm(number), head_width)?,
             ))
         } else {
             None
         };
         Ok(Layer {
-            attention_norm: self.vector(Part::AttentionNorm(number), width)?,
-            query: self.linear(Part::Query(number), queries, width)?,
-            key: self.linear(Part::Key(number), keys, width)?,
-            value: self.linear(Part::Value(number), keys, width)?,
-            attention_output: self.linear(Part::AttentionOutput(number), width, queries)?,
+            attention_norm: self.vector(TensorName::AttentionNorm(number), width)?,
             head_norms,
-            feed_forward_norm: self.vector(Part::FeedForwardNorm(number), width)?,
-            gate: self.linear(Part::Gate(number), feed_forward, width)?,
-            up: self.linear(Part::Up(number), feed_forward, width)?,
-            down: self.linear(Part::Down(number), width, feed_forward)?,
+            feed_forward_norm: self.vector(TensorName::FeedForwardNorm(number), width)?,
+            projections: projections.collect::<Result<_, _>>()?,
         })
     }
 }
@@ -116,13 +108,13 @@ impl Reader<'_> {
 
 impl LayerAdapters<'_> {
     /// Adds the products of each span's adapter to `products`.
-    fn add(&self, target: Target, rows: &[f32], products: &mut [f32]) {
+    fn add(&self, projection: Projection, rows: &[f32], products: &mut [f32]) {
         let tokens: usize = self.spans.iter().map(|span| span.tokens.len()).sum();
         let (inputs, outputs) = (rows.len() / tokens, products.len() / tokens);
         let mut start = 0;
         for span in self.spans {
             let end = start + span.tokens.len();
-            if let Some(low_rank) = span.adapter.and_then(|adapter| adapter.of(self.layer, target)) {
+            if let Some(low_rank) = span.adapter.and_then(|adapter| adapter.of(self.layer, projection)) {
                 low_rank
                     .add(&rows[start * inputs..end * inputs], &mut products[start * outputs..end * outputs]);
             }
@@ -131,51 +123,46 @@ impl LayerAdapters<'_> {
     }
 }
 
-// === impl Linear ===
+// === impl Layer ===
 
-impl Linear {
+impl Layer {
+    /// The size of the matrices in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.projections.iter().map(|linear| linear.matrix.bytes()).sum()
+    }
+
     /// Multiplies rows of activations, and adds the bias and the products of adapters.
-    pub(super) fn apply(
+    pub(super) fn project(
         &self,
+        projection: Projection,
         rows: &[f32],
-        adapted: &LayerAdapters<'_>,
-        target: Target,
+        adapters: &LayerAdapters<'_>,
     ) -> candle_core::Result<Vec<f32>> {
-        let mut products = self.matrix.apply(rows)?;
-        adapted.add(target, rows, &mut products);
-        if let Some(bias) = &self.bias {
+        let Linear { matrix, bias } = &self.projections[projection as usize];
+        let mut products = matrix.apply(rows)?;
+        adapters.add(projection, rows, &mut products);
+        if let Some(bias) = bias {
             for row in products.chunks_exact_mut(bias.len()) {
                 add(row, bias);
             }
         }
         Ok(products)
     }
-}
-
-// === impl Layer ===
-
-impl Layer {
-    /// The size of the matrices in bytes.
-    pub(super) fn bytes(&self) -> usize {
-        let all =
-            [&self.query, &self.key, &self.value, &self.attention_output, &self.gate, &self.up, &self.down];
-        all.iter().map(|linear| linear.matrix.bytes()).sum()
-    }
 
     /// Computes the feed-forward part for normalized rows. The caller adds the result to the residual.
     pub(super) fn feed_forward(
         &self,
         rows: &[f32],
-        adapted: &LayerAdapters<'_>,
+        adapters: &LayerAdapters<'_>,
     ) -> candle_core::Result<Vec<f32>> {
-        let mut gate = self.gate.apply(rows, adapted, Target::Gate)?;
-        let up = self.up.apply(rows, adapted, Target::Up)?;
+        let mut gate = self.project(Projection::Gate, rows, adapters)?;
+        let up = self.project(Projection::Up, rows, adapters)?;
         Arch::new().dispatch(|| {
             for (gate, up) in gate.iter_mut().zip(&up) {
                 *gate = *gate / (1.0 + exp(-*gate)) * up;
             }
         });
-        self.down.apply(&gate, adapted, Target::Down)
+        self.project(Projection::Down, &gate, adapters)
     }
 }
 

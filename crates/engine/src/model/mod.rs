@@ -8,4 +8,6 @@ mod layer;
 mod names;
 mod rope;
 
-pub(crate) use self::{attention::dot, config::Config, forward::Transformer, layer::Span, rope::Pairs};
+pub(crate) use self::{
+    attention::dot, config::Config, forward::Transformer, layer::Span, names::Projection, rope::Pairs,
+};
