@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use longboat_serving::{Adapter, ArgsError, CommandLine, Flag, ServerArgs};
 
-use crate::transfer::{Connector, Settings};
+use crate::transfer::{KvTransferConfig, Settings};
 
 /// The text of `longboat engine --help` after the syntax.
 pub const HELP: &str = "\
@@ -64,8 +64,8 @@ pub struct Args {
     pub(crate) caches_prefixes: bool,
     /// Whether weights keep the format of their file even if another format is multiplied faster.
     pub(crate) as_shipped: bool,
-    /// How the engine divides requests with other engines. `None` without `--kv-transfer-config`.
-    pub(crate) exchange: Option<Settings>,
+    /// How KV caches are transferred. `None` without `--kv-transfer-config`.
+    pub(crate) kv_transfer: Option<Settings>,
     pub(crate) lora: LoraArgs,
     /// Whether tool calls are parsed from answers, in the form of Hermes and Qwen models.
     pub(crate) reads_calls: bool,
@@ -87,9 +87,9 @@ pub(crate) struct LoraArgs {
     pub(crate) max_adapters: usize,
     pub(crate) max_rank: usize,
     /// The most adapters that stay in memory while no request uses them. `None` means all of them.
-    pub(crate) max_kept: Option<usize>,
+    pub(crate) max_in_memory: Option<usize>,
     /// Whether requests may load and unload adapters.
-    pub(crate) may_change: bool,
+    pub(crate) allows_updates: bool,
 }
 
 // === impl Args ===
@@ -109,7 +109,7 @@ impl Args {
         server.read_key(variable);
         let mut args = Self::with_defaults(server);
         let mut parser = None;
-        let mut connector: Option<Connector> = None;
+        let mut kv_transfer: Option<KvTransferConfig> = None;
         let (mut max_num_seqs, mut max_batched_tokens) = (None, None);
         for flag in &flags {
             if flag.name == "lora-modules" && !flags.iter().any(|flag| flag.name == "enable-lora") {
@@ -140,9 +140,9 @@ impl Args {
                 "lora-modules" => args.lora.modules = flag.adapters()?,
                 "max-loras" => args.lora.max_adapters = flag.positive()?,
                 "max-lora-rank" => args.lora.max_rank = flag.positive()?,
-                "max-cpu-loras" => args.lora.max_kept = Some(flag.positive()?),
+                "max-cpu-loras" => args.lora.max_in_memory = Some(flag.positive()?),
                 "threads" => args.threads = flag.positive()?,
-                "kv-transfer-config" => connector = Some(flag.value()?),
+                "kv-transfer-config" => kv_transfer = Some(flag.value()?),
                 "weights-as-shipped" => args.as_shipped = true,
                 // It would change answers, so it is not passed over.
                 "speculative-config" => {
@@ -165,21 +165,21 @@ impl Args {
             (None, Some(tokens)) => (args.max_num_seqs.min(tokens), tokens),
             (None, None) => (args.max_num_seqs, args.max_batched_tokens),
         };
-        if let Some(kept) = args.lora.max_kept.filter(|kept| *kept < args.lora.max_adapters) {
+        if let Some(max) = args.lora.max_in_memory.filter(|max| *max < args.lora.max_adapters) {
             return Err(ArgsError::Invalid {
                 flag: "--max-cpu-loras".into(),
-                reason: format!("{kept} is less than `--max-loras`, which is {}", args.lora.max_adapters),
+                reason: format!("{max} is less than `--max-loras`, which is {}", args.lora.max_adapters),
             });
         }
         if args.reads_calls && parser.is_none() {
             return Err(ArgsError::Missing("--tool-call-parser".into()));
         }
-        if let Some(connector) = connector {
-            let ignored = connector.ignored.iter().map(|field| format!("--kv-transfer-config {field}"));
+        if let Some(config) = kv_transfer {
+            let ignored = config.ignored.iter().map(|field| format!("--kv-transfer-config {field}"));
             args.server.ignored.extend(ignored);
-            args.exchange = Some(Settings::new(connector, args.server.address.ip(), variable)?);
+            args.kv_transfer = Some(Settings::new(config, args.server.address.ip(), variable)?);
         }
-        args.lora.may_change = longboat_serving::may_change_adapters(variable);
+        args.lora.allows_updates = longboat_serving::allows_lora_updates(variable);
         Ok(args)
     }
 
@@ -194,7 +194,7 @@ impl Args {
             cache_bytes: DEFAULT_CACHE_BYTES,
             caches_prefixes: true,
             as_shipped: false,
-            exchange: None,
+            kv_transfer: None,
             reads_calls: false,
             template: None,
             // vLLM's defaults.
@@ -203,8 +203,8 @@ impl Args {
                 modules: Vec::new(),
                 max_adapters: 1,
                 max_rank: 16,
-                max_kept: None,
-                may_change: false,
+                max_in_memory: None,
+                allows_updates: false,
             },
             program: None,
             threads: default_threads(),
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_are_honoured_ignored_by_name_or_refused() {
+    fn flags_have_an_effect_or_are_ignored_by_name_or_refused() {
         let args =
             Args::parse(&["/m", "--served-model-name", "a", "b", "--block-size=32", "--dtype", "auto"])
                 .unwrap();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn adapters_and_calls_of_tools_are_taken_as_vllm_takes_them() {
+    fn flags_of_adapters_and_tools_are_parsed_as_in_vllm() {
         let json = r#"{"name": "b", "path": "/b", "base_model_name": "m"}"#;
         let args =
             Args::parse(&["/m", "--enable-lora", "--lora-modules", "a=/a", json, "--max-loras=2"]).unwrap();
@@ -288,16 +288,16 @@ mod tests {
         };
         assert_eq!(args.lora.modules, [adapter("a", None), adapter("b", Some("m"))]);
         assert_eq!((args.lora.max_adapters, args.lora.max_rank), (2, 16));
-        assert_eq!(args.lora.max_kept, None);
+        assert_eq!(args.lora.max_in_memory, None);
         let flags = ["/m", "--max-loras=2", "--max-cpu-loras"];
-        assert_eq!(Args::parse(&[&flags[..], &["3"]].concat()).unwrap().lora.max_kept, Some(3));
+        assert_eq!(Args::parse(&[&flags[..], &["3"]].concat()).unwrap().lora.max_in_memory, Some(3));
         assert_eq!(
             Args::parse(&[&flags[..], &["1"]].concat()).unwrap_err().to_string(),
             "flag `--max-cpu-loras`: 1 is less than `--max-loras`, which is 2"
         );
         for (value, on) in [("1", true), ("true", true), ("0", false)] {
             let args = Args::parse_with(&["/m"], &|_| Some(value.to_owned())).unwrap();
-            assert_eq!(args.lora.may_change, on, "{value}");
+            assert_eq!(args.lora.allows_updates, on, "{value}");
         }
         let refused = |flags: &[&str]| Args::parse(&[&["/m"], flags].concat()).unwrap_err().to_string();
         assert_eq!(

@@ -12,7 +12,7 @@ use crate::{
     cache::{Blocks, Hash},
     lora::Adapter,
     sequence::Sequence,
-    transfer::Shelf,
+    transfer::Leases,
 };
 
 /// The waiting and the running sequences, with the blocks of the KV cache.
@@ -24,8 +24,8 @@ pub(crate) struct Batch {
     adapters: Vec<(u64, Weak<Adapter>)>,
     /// Counts the sequences that went back to the queue.
     preemptions: Counter,
-    /// The blocks that are kept for other engines.
-    shelf: Arc<Shelf>,
+    /// The leases of blocks to other engines.
+    leases: Arc<Leases>,
     /// The most running sequences.
     max_sequences: usize,
     /// The most tokens in one forward pass.
@@ -60,7 +60,7 @@ pub(crate) struct Step {
 impl Batch {
     pub(crate) fn new(
         blocks: Blocks,
-        shelf: Arc<Shelf>,
+        leases: Arc<Leases>,
         preemptions: Counter,
         max_sequences: usize,
         max_tokens: usize,
@@ -72,7 +72,7 @@ impl Batch {
             blocks,
             adapters: Vec::new(),
             preemptions,
-            shelf,
+            leases,
             max_sequences,
             max_tokens,
             max_adapters,
@@ -81,7 +81,7 @@ impl Batch {
 
     /// Whether [`Self::reclaim`] may have something to do without a new sequence.
     pub(crate) fn may_reclaim(&self) -> bool {
-        !self.shelf.is_empty() || !self.adapters.is_empty()
+        !self.leases.is_empty() || !self.adapters.is_empty()
     }
 
     /// Releases the blocks that no other engine needs any more, and evicts those of adapters that were unloaded or replaced.
@@ -95,10 +95,10 @@ impl Batch {
             }
             is_loaded
         });
-        let unwanted = self.shelf.take_releasable(Instant::now());
-        // The last block first: the block that is free for the longest time is taken first, and the beginning of a prompt
-        // is shared most often.
-        for block in unwanted.into_iter().rev() {
+        let releasable = self.leases.take_releasable(Instant::now());
+        // As in vLLM, the last block first: the block that is free for longest is taken first, and the beginning of a prompt is
+        // shared most often.
+        for block in releasable.into_iter().rev() {
             self.blocks.release(block);
         }
     }
@@ -125,23 +125,23 @@ impl Batch {
 
     /// Whether a sequence may run with its adapter: a running sequence already uses the adapter, or the limit of adapters is
     /// not reached.
-    fn has_place_for(&self, sequence: &Sequence) -> bool {
-        let Some(used) = &sequence.adapter else { return true };
+    fn has_adapter_slot(&self, sequence: &Sequence) -> bool {
+        let Some(lease) = &sequence.adapter else { return true };
         let numbers =
             self.running.iter().filter_map(|running| Some(running.adapter.as_ref()?.adapter.number));
         let mut numbers: Vec<u64> = numbers.collect();
         numbers.sort_unstable();
         numbers.dedup();
-        numbers.len() < self.max_adapters || numbers.contains(&used.adapter.number)
+        numbers.len() < self.max_adapters || numbers.contains(&lease.adapter.number)
     }
 
     /// Whether a running sequence is computing blocks that this one will find in the cache, as the answers to one prompt do.
-    fn is_underway(&self, sequence: &Sequence) -> bool {
+    fn awaits_prefix(&self, sequence: &Sequence) -> bool {
         let size = self.blocks.size();
-        // A prompt that another engine has computed waits for nobody.
+        // A prompt that another engine has computed needs no other one.
         let computing = self.running.iter().filter(|running| running.computed < running.prompt);
         self.blocks.caches_prefixes()
-            && sequence.given.is_none()
+            && sequence.imported.is_none()
             && computing.filter(|running| running.root() == sequence.root()).any(|running| {
                 let prompt = &running.tokens[..running.prompt];
                 let pairs = prompt.chunks_exact(size).zip(sequence.tokens.chunks_exact(size));
@@ -150,12 +150,12 @@ impl Batch {
             })
     }
 
-    /// Drops the sequences whose clients have left.
-    pub(crate) fn drop_abandoned(&mut self) {
-        self.waiting.retain(|sequence| !sequence.is_abandoned());
+    /// Drops the sequences whose clients have disconnected.
+    pub(crate) fn drop_aborted(&mut self) {
+        self.waiting.retain(|sequence| !sequence.is_aborted());
         // From the end, because removing a sequence moves those behind it.
         for index in (0..self.running.len()).rev() {
-            if self.running[index].is_abandoned() {
+            if self.running[index].is_aborted() {
                 drop(self.remove(index));
             }
         }
@@ -165,10 +165,10 @@ impl Batch {
     pub(crate) fn start(&mut self) -> Vec<SequenceStart> {
         let mut started = Vec::new();
         while self.running.len() < self.max_sequences
-            && let Some(place) = self
+            && let Some(position) = self
                 .waiting
                 .iter()
-                .position(|sequence| self.has_place_for(sequence) && !self.is_underway(sequence))
+                .position(|sequence| self.has_adapter_slot(sequence) && !self.awaits_prefix(sequence))
         {
             // As in vLLM, running sequences come first: one that would get no token in the next pass goes on waiting.
             let steps = self.steps();
@@ -177,21 +177,21 @@ impl Batch {
             }
             // The blocks that running sequences take in the next pass are not free. A sequence that took them would be preempted.
             let planned: usize = steps.iter().map(|step| self.blocks_for(*step)).sum();
-            let sequence = &self.waiting[place];
+            let sequence = &self.waiting[position];
             let cached = self.blocks.cached(sequence.root(), &sequence.tokens);
             let needed = sequence.tokens.len().div_ceil(self.blocks.size()) - cached.len();
             // Sharing a cached block that nobody uses takes it from the free ones.
             let unused = cached.iter().filter(|block| self.blocks.is_free(**block)).count();
             if needed + unused + planned > self.blocks.free() {
-                // A running sequence will free blocks. Without one, only prompts that are kept for other engines can.
+                // A running sequence will free blocks. Without one, only leased blocks can become free.
                 if !self.running.is_empty() {
                     break;
                 }
-                if self.make_room() {
+                if self.expire_oldest_lease() {
                     continue;
                 }
             }
-            let Some(mut sequence) = self.waiting.remove(place) else { break };
+            let Some(mut sequence) = self.waiting.remove(position) else { break };
             // Shared before further blocks are taken, because taking one would evict it from the cache.
             for block in &cached {
                 self.blocks.share(*block);
@@ -199,11 +199,11 @@ impl Batch {
             let cached_tokens = cached.len() * self.blocks.size();
             sequence.computed = cached_tokens;
             sequence.hash = sequence.root();
-            sequence.runs(true);
-            if let Some(used) = &sequence.adapter {
-                let number = used.adapter.number;
+            sequence.set_running(true);
+            if let Some(lease) = &sequence.adapter {
+                let number = lease.adapter.number;
                 if self.adapters.iter().all(|(known, _)| *known != number) {
-                    self.adapters.push((number, Arc::downgrade(&used.adapter)));
+                    self.adapters.push((number, Arc::downgrade(&lease.adapter)));
                 }
             }
             for block in sequence.tokens[..sequence.computed].chunks_exact(self.blocks.size()) {
@@ -215,15 +215,15 @@ impl Batch {
             let imported = self.import(index);
             let sequence = &mut self.running[index];
             // One that was preempted has started before.
-            if let Some(taken) = sequence.taken.take() {
+            if let Some(notice) = sequence.start_notice.take() {
                 started.push(SequenceStart {
                     index,
                     prompt: sequence.prompt,
                     cached: cached_tokens,
                     imported,
                 });
-                // The send fails if the client has left.
-                let _ = taken.send(sequence.computed);
+                // The send fails if the client has disconnected.
+                let _ = notice.send(sequence.computed);
             }
         }
         started
@@ -234,7 +234,7 @@ impl Batch {
     fn import(&mut self, index: usize) -> usize {
         let sequence = &self.running[index];
         let tokens = (sequence.prompt - 1).saturating_sub(sequence.computed);
-        if sequence.given.is_none() {
+        if sequence.imported.is_none() {
             return 0;
         }
         let missing = sequence.prompt.div_ceil(self.blocks.size()) - sequence.blocks.len();
@@ -248,11 +248,11 @@ impl Batch {
         tokens
     }
 
-    /// Releases the blocks of the oldest prompt that is kept for another engine. Returns whether there was one.
-    fn make_room(&mut self) -> bool {
-        let found = self.shelf.drop_oldest();
+    /// Releases the blocks of the oldest lease. Returns whether there was one.
+    fn expire_oldest_lease(&mut self) -> bool {
+        let expired = self.leases.expire_oldest();
         self.reclaim();
-        found
+        expired
     }
 
     /// Plans the next forward pass: one token for every answer, then as many prompt tokens as fit. If the cache has too few
@@ -266,12 +266,12 @@ impl Batch {
             if needed > self.blocks.free() && self.running.len() > 1 {
                 let mut preempted = self.remove(self.running.len() - 1);
                 preempted.computed = 0;
-                preempted.runs(false);
+                preempted.set_running(false);
                 self.preemptions.inc();
                 self.waiting.push_front(preempted);
                 continue;
             }
-            if needed > self.blocks.free() && self.make_room() {
+            if needed > self.blocks.free() && self.expire_oldest_lease() {
                 continue;
             }
             for step in &steps {
@@ -313,15 +313,15 @@ impl Batch {
         let (from, to) = (sequence.computed / size, (sequence.computed + step.tokens) / size);
         sequence.computed += step.tokens;
         let (blocks, tokens) = (&sequence.blocks[from..to], &sequence.tokens[from * size..to * size]);
-        let adapter = sequence.adapter.as_ref().map(|used| &*used.adapter);
+        let adapter = sequence.adapter.as_ref().map(|lease| &*lease.adapter);
         sequence.hash = self.blocks.filled(adapter, sequence.hash, blocks, tokens);
     }
 
-    /// Removes a complete sequence. If another engine continues it, its blocks are kept.
+    /// Removes a complete sequence. If another engine continues it, its blocks are leased.
     pub(crate) fn finish(&mut self, index: usize) -> Sequence {
         let sequence = &mut self.running[index];
-        if let Some(handing) = sequence.handing.take() {
-            handing.keep(&self.shelf, std::mem::take(&mut sequence.blocks));
+        if let Some(handoff) = sequence.handoff.take() {
+            handoff.lease(&self.leases, std::mem::take(&mut sequence.blocks));
         }
         self.remove(index)
     }
@@ -367,14 +367,14 @@ mod tests {
             choice: 0,
             events,
             unsent: Vec::new(),
-            taken: None,
+            start_notice: None,
             adapter: None,
-            counted: SequenceGauge::waits(&Arc::default()),
+            gauge: SequenceGauge::waiting(&Arc::default()),
             blocks: Vec::new(),
             computed: 0,
             hash: None,
-            handing: None,
-            given: None,
+            handoff: None,
+            imported: None,
             arrived: Instant::now(),
             last_token: None,
         }
@@ -382,8 +382,8 @@ mod tests {
 
     /// A batch of up to 8 sequences, whose cache has blocks of 2 tokens.
     fn batch(blocks: usize, max_tokens: usize) -> Batch {
-        let shelf = Arc::new(Shelf::new(Duration::ZERO, 0, Counter::default()));
-        Batch::new(Blocks::new(blocks, 2, true, None), shelf, Counter::default(), 8, max_tokens, 1)
+        let leases = Arc::new(Leases::new(Duration::ZERO, 0, Counter::default()));
+        Batch::new(Blocks::new(blocks, 2, true, None), leases, Counter::default(), 8, max_tokens, 1)
     }
 
     #[test]
@@ -435,7 +435,7 @@ mod tests {
         let prompt = [1, 2, 3, 4];
         let adapter = Arc::new(Adapter::empty("poet", 7));
         let root = Hash::root(Some(7));
-        batch.push(Sequence { adapter: Some(Arc::<Usage>::default().wait(adapter)), ..sequence(&prompt) });
+        batch.push(Sequence { adapter: Some(Arc::<Usage>::default().lease(adapter)), ..sequence(&prompt) });
         batch.start();
         for step in batch.plan() {
             batch.computed(step);

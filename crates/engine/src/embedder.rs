@@ -37,15 +37,15 @@ pub(crate) struct Embedder {
 /// A request with texts to embed.
 struct Request {
     prompts: Vec<Vec<u32>>,
-    counted: SequenceGauge,
+    gauge: SequenceGauge,
     arrived: Instant,
-    found: oneshot::Sender<candle_core::Result<Vec<Vec<f32>>>>,
+    vectors: oneshot::Sender<candle_core::Result<Vec<Vec<f32>>>>,
 }
 
 /// The thread that computes one text after another.
 struct Worker {
     transformer: Transformer,
-    made: PoolingConfig,
+    pooling: PoolingConfig,
     kv: Kv,
     /// All blocks of the cache. Each text uses them alone.
     blocks: Vec<Block>,
@@ -61,11 +61,11 @@ impl Embedder {
         args: &Args,
         folder: &Path,
         weights: &Weights,
-        made: PoolingConfig,
+        pooling: PoolingConfig,
     ) -> Result<Self, LoadError> {
         for (flag, is_set) in [
             ("--enable-lora", args.lora.enabled),
-            ("--kv-transfer-config", args.exchange.is_some()),
+            ("--kv-transfer-config", args.kv_transfer.is_some()),
             ("--kv-events-config", args.server.kv_events.is_some()),
         ] {
             if is_set {
@@ -76,15 +76,15 @@ impl Embedder {
         let config = Config::of(weights)?;
         let tokenizer = load_tokenizer(folder, weights)?;
         let block_bytes = config.cached_numbers() * size_of::<f32>() * args.block_size;
-        let most = (args.cache_bytes / block_bytes).max(1);
-        let context = context(args.max_model_len, config.context, most * args.block_size)?;
+        let max_blocks = (args.cache_bytes / block_bytes).max(1);
+        let context = context(args.max_model_len, config.context, max_blocks * args.block_size)?;
         let blocks = context.div_ceil(args.block_size);
         memory::check(weights.memory(args.as_shipped), (blocks * block_bytes) as u64)?;
         let transformer = Transformer::load(weights, config, context, args.as_shipped)?;
         let config = transformer.config();
         let vectors = Vectors {
             width: config.width,
-            are_normalised: made.normalises,
+            are_normalised: pooling.normalises,
             ..shortened_lengths(weights, config.width)
         };
         let vocabulary = config.vocabulary;
@@ -101,7 +101,7 @@ impl Embedder {
         let metrics = Arc::new(Metrics::new(name, args.block_size, blocks));
         let worker = Worker {
             transformer,
-            made,
+            pooling,
             kv,
             blocks: Block::all(blocks),
             max_tokens: args.max_batched_tokens,
@@ -130,12 +130,12 @@ fn shortened_lengths(weights: &Weights, width: usize) -> Vectors {
 impl Worker {
     /// Computes until all senders are dropped.
     fn run(mut self, inbox: &Receiver<Request>) {
-        while let Ok(Request { prompts, mut counted, arrived, found }) = inbox.recv() {
-            counted.runs(true);
+        while let Ok(Request { prompts, mut gauge, arrived, vectors: sender }) = inbox.recv() {
+            gauge.set_running(true);
             let mut vectors = Vec::with_capacity(prompts.len());
             for prompt in &prompts {
-                // The client has left, so the remaining vectors are not needed.
-                if found.is_closed() {
+                // The client has disconnected, so the remaining vectors are not needed.
+                if sender.is_closed() {
                     break;
                 }
                 vectors.push(self.vector(prompt));
@@ -143,8 +143,8 @@ impl Worker {
                 self.metrics.finished("stop", arrived.elapsed());
             }
             // Before the answer, so that a client that has it does not see its own request in the metrics.
-            drop(counted);
-            let _ = found.send(vectors.into_iter().collect());
+            drop(gauge);
+            let _ = sender.send(vectors.into_iter().collect());
         }
     }
 
@@ -159,7 +159,7 @@ impl Worker {
             let table = Table(&self.blocks);
             let span = Span { tokens, start, table, predicts: false, adapter: None };
             let states = self.transformer.states(span, &mut self.kv)?;
-            match self.made.pooling {
+            match self.pooling.pooling {
                 Pooling::First if start == 0 => vector.copy_from_slice(&states[..width]),
                 Pooling::First => {}
                 Pooling::Last => vector.copy_from_slice(&states[states.len() - width..]),
@@ -173,7 +173,7 @@ impl Worker {
             }
             start += tokens.len();
         }
-        if self.made.normalises {
+        if self.pooling.normalises {
             longboat_serving::normalise(&mut vector);
         }
         Ok(vector)
@@ -206,9 +206,9 @@ impl Model for Embedder {
         if let Some(token) = prompts.iter().flatten().find(|token| **token as usize >= self.vocabulary) {
             return Err(Refusal::field("input", format!("Token id {token} is out of vocabulary")));
         }
-        let (found, vectors) = oneshot::channel();
-        let counted = SequenceGauge::waits(&self.gauges);
-        self.inbox.send(Request { prompts, counted, arrived: Instant::now(), found })?;
+        let (sender, vectors) = oneshot::channel();
+        let gauge = SequenceGauge::waiting(&self.gauges);
+        self.inbox.send(Request { prompts, gauge, arrived: Instant::now(), vectors: sender })?;
         let vectors =
             vectors.await.map_err(|_| Refusal::overloaded("The engine has dropped the request."))?;
         vectors.map_err(|error| {

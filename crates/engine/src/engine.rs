@@ -38,7 +38,7 @@ use crate::{
     sequence::{FORMS_KIB, Sequence, SharedForm},
     shape::{Form, Vocabulary},
     text::{Calls, Patterns, Pieces, Stops, Template, Tokenizer, load_tokenizer},
-    transfer::{self, Exchange, Share, Shelf},
+    transfer::{self, Connector, Leases, RequestTransfers},
     weights::Weights,
     worker::Worker,
 };
@@ -54,7 +54,7 @@ pub struct Engine {
     inbox: Inbox<Sequence>,
     metrics: Arc<Metrics>,
     gauges: Arc<Gauges>,
-    exchange: Option<Arc<Exchange>>,
+    connector: Option<Arc<Connector>>,
     events: Option<Arc<Publisher>>,
     /// The number of tokens in the vocabulary.
     vocabulary: usize,
@@ -65,7 +65,7 @@ pub struct Engine {
     max_adapters: usize,
     /// The most answers that wait and run.
     max_answers: usize,
-    lends_adapters: bool,
+    allows_lora_updates: bool,
     /// The tokens for forms, prepared at the first request with one, or why this model's answers can have none.
     tokens: OnceLock<Result<Vocabulary, String>>,
     /// A permit for each KiB that the forms of all requests may take.
@@ -107,8 +107,10 @@ impl Engine {
             "Loaded the model; it runs on the CPU.",
         );
         let vocabulary = config.vocabulary;
-        let adapters =
-            args.lora.enabled.then(|| Adapters::new(config.clone(), args.lora.max_rank, args.lora.max_kept));
+        let adapters = args
+            .lora
+            .enabled
+            .then(|| Adapters::new(config.clone(), args.lora.max_rank, args.lora.max_in_memory));
         for card in &args.lora.modules {
             if let Some(adapters) = &adapters {
                 adapters.load(card.clone(), false).map_err(|error| error.into_load_error(&card.name))?;
@@ -120,11 +122,12 @@ impl Engine {
         let metrics = Metrics::new(name, args.block_size, blocks);
         let mut metrics = if args.lora.enabled { metrics.with_adapters() } else { metrics };
         let kv = Arc::new(RwLock::new(kv));
-        let (shelf, exchange) = match &args.exchange {
-            None => (Arc::new(Shelf::new(Duration::ZERO, 0, Counter::default())), None),
+        let (leases, connector) = match &args.kv_transfer {
+            None => (Arc::new(Leases::new(Duration::ZERO, 0, Counter::default())), None),
             Some(settings) => {
-                let exchange = Exchange::new(settings, weights, &kv, args.max_waiting, metrics.transfers())?;
-                (exchange.shelf(), Some(Arc::new(exchange)))
+                let connector =
+                    Connector::new(settings, weights, &kv, args.max_waiting, metrics.transfers())?;
+                (connector.leases(), Some(Arc::new(connector)))
             }
         };
         let metrics = Arc::new(metrics);
@@ -134,7 +137,7 @@ impl Engine {
         let max_adapters = args.lora.max_adapters;
         let preemptions = metrics.preemptions.clone();
         let batch =
-            Batch::new(blocks, shelf, preemptions, args.max_num_seqs, args.max_batched_tokens, max_adapters);
+            Batch::new(blocks, leases, preemptions, args.max_num_seqs, args.max_batched_tokens, max_adapters);
         let max_answers = args.max_waiting.saturating_add(args.max_num_seqs);
         let worker = Worker {
             transformer,
@@ -151,7 +154,7 @@ impl Engine {
             usage: Arc::default(),
             max_adapters: args.lora.max_adapters,
             max_answers,
-            lends_adapters: args.lora.may_change,
+            allows_lora_updates: args.lora.allows_updates,
             tokens: OnceLock::new(),
             form_memory: Arc::new(Semaphore::new(FORMS_KIB)),
             compilers: Arc::new(Semaphore::new(MAX_COMPILERS)),
@@ -163,14 +166,14 @@ impl Engine {
             })?,
             metrics,
             gauges,
-            exchange,
+            connector,
             events,
         })
     }
 
-    /// Divides requests with other engines. `None` if this is not configured.
-    pub(crate) fn exchange(&self) -> Option<&Arc<Exchange>> {
-        self.exchange.as_ref()
+    /// Transfers KV caches. `None` without `--kv-transfer-config`.
+    pub(crate) fn connector(&self) -> Option<&Arc<Connector>> {
+        self.connector.as_ref()
     }
 
     /// Publishes the events of the prefix cache. `None` if they are not published.
@@ -194,13 +197,14 @@ impl Engine {
         found.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
     }
 
-    fn take(
+    /// Puts the answers of a job into the queue.
+    fn enqueue(
         &self,
         job: &Job,
         form: Option<&SharedForm>,
         adapter: Option<&Arc<Adapter>>,
-        share: &mut Share,
-    ) -> Result<ActiveCalls, Refusal> {
+        transfers: &mut RequestTransfers,
+    ) -> Result<EnqueuedJob, Refusal> {
         for prompt in &job.prompts {
             if let Some(token) = prompt.tokens.iter().find(|token| **token as usize >= self.vocabulary) {
                 return Err(Refusal::bad_request(format!("Token id {token} is out of vocabulary")));
@@ -210,21 +214,21 @@ impl Engine {
         if adapter.is_none() && !self.card.names.contains(&job.model) {
             return Err(Refusal::not_found(format!("The model `{}` does not exist.", job.model)));
         }
-        self.know(job)?;
+        self.check_token_ids(job)?;
         let sampling = Arc::new(job.sampling.clone());
         let patterns = Patterns::new(&sampling.stops);
         let bad_words = BadWords::new(&sampling.bad_words, &self.tokenizer);
         let limits = job.prompts.iter().map(|prompt| (prompt.limit + 2) * job.copies).sum();
         let (events, receiver) = mpsc::channel(limits);
-        let mut taken = Vec::new();
+        let mut starts = Vec::new();
         for (number, prompt) in job.prompts.iter().enumerate() {
             for copy in 0..job.copies {
-                let counted = SequenceGauge::waits(&self.gauges);
+                let gauge = SequenceGauge::waiting(&self.gauges);
                 // Those that run count, too: an answer that need not wait counts as waiting until the worker has seen it.
                 if self.gauges.answers() > self.max_answers {
                     return Err(queue_is_full());
                 }
-                let (sender, running) = oneshot::channel();
+                let (start_notice, start) = oneshot::channel();
                 let sequence = Sequence {
                     tokens: prompt.tokens.clone(),
                     prompt: prompt.tokens.len(),
@@ -239,31 +243,31 @@ impl Engine {
                     choice: number * job.copies + copy,
                     events: events.clone(),
                     unsent: Vec::new(),
-                    taken: Some(sender),
-                    adapter: adapter.map(|adapter| self.usage.wait(Arc::clone(adapter))),
-                    counted,
+                    start_notice: Some(start_notice),
+                    adapter: adapter.map(|adapter| self.usage.lease(Arc::clone(adapter))),
+                    gauge,
                     blocks: Vec::new(),
                     computed: 0,
                     hash: None,
-                    handing: share.handing.take(),
-                    given: share.given.clone(),
+                    handoff: transfers.handoff.take(),
+                    imported: transfers.imported.clone(),
                     arrived: Instant::now(),
                     last_token: None,
                 };
                 self.inbox.send(sequence)?;
                 // Further copies find the prompt in the cache, because the first copy has computed it.
                 if copy == 0 {
-                    taken.push(running);
+                    starts.push(start);
                 }
             }
         }
-        Ok(ActiveCalls { running: taken, events: receiver })
+        Ok(EnqueuedJob { starts, events: receiver })
     }
 }
 
 impl Engine {
     /// Refuses tokens that the model does not know.
-    fn know(&self, job: &Job) -> Result<(), Refusal> {
+    fn check_token_ids(&self, job: &Job) -> Result<(), Refusal> {
         let is_unknown = |token: &u32| *token as usize >= self.vocabulary;
         let Sampling { biases, stop_tokens, allowed, .. } = &job.sampling;
         let biased: Vec<u32> = biases.iter().map(|(token, _)| *token).collect();
@@ -338,23 +342,21 @@ pub(crate) fn open(args: &Args) -> Result<(&Path, Weights), LoadError> {
     Ok((folder, Weights::open(path)?))
 }
 
-struct ActiveCalls {
-    running: Vec<oneshot::Receiver<usize>>,
+/// The answers of a job in the queue.
+struct EnqueuedJob {
+    /// Receives the number of cached tokens when the first answer to a prompt starts.
+    starts: Vec<oneshot::Receiver<usize>>,
     events: mpsc::Receiver<Vec<longboat_serving::Event>>,
 }
 
 /// Returns the limit of tokens for a prompt with its answer: the requested one, or else the most that model and cache allow.
 /// Fails if the requested one is above these limits.
-pub(crate) fn context(asked: Option<usize>, model: usize, cache: usize) -> Result<usize, LoadError> {
-    match asked {
-        None => Ok(model.min(cache)),
-        Some(asked) if asked > model => Err(LoadError::Context { asked, limit: model, of: "the model" }),
-        Some(asked) if asked > cache => Err(LoadError::Context {
-            asked,
-            limit: cache,
-            of: "the KV cache (see `--kv-cache-memory-bytes`)",
-        }),
-        Some(asked) => Ok(asked),
+pub(crate) fn context(max_model_len: Option<usize>, model: usize, cache: usize) -> Result<usize, LoadError> {
+    let limits = [("the model", model), ("the KV cache (see `--kv-cache-memory-bytes`)", cache)];
+    let Some(max_model_len) = max_model_len else { return Ok(model.min(cache)) };
+    match limits.into_iter().find(|(_, limit)| max_model_len > *limit) {
+        Some((of, limit)) => Err(LoadError::Context { max_model_len, limit, of }),
+        None => Ok(max_model_len),
     }
 }
 
@@ -384,17 +386,18 @@ impl Model for Engine {
         refuse(&job, self.reads_calls)?;
         let adapter = self.adapter(&job.model).await?;
         let (form, job) = self.clone().compile(job).await?;
-        let mut share = transfer::share(self.exchange.as_deref(), &job).await?;
-        let ActiveCalls { running, events } = self.take(&job, form.as_ref(), adapter.as_ref(), &mut share)?;
+        let mut transfers = transfer::prepare(self.connector.as_deref(), &job).await?;
+        let EnqueuedJob { starts, events } =
+            self.enqueue(&job, form.as_ref(), adapter.as_ref(), &mut transfers)?;
         // The response says how much of the prompts was cached, which is known when they start.
         let mut cached_tokens = 0;
-        for running in running {
+        for start in starts {
             cached_tokens +=
-                running.await.map_err(|_| Refusal::overloaded("The engine has dropped the request."))?;
+                start.await.map_err(|_| Refusal::overloaded("The engine has dropped the request."))?;
         }
         Ok(JobStart {
             cached_tokens,
-            kv_transfer_params: share.params().await,
+            kv_transfer_params: transfers.params().await,
             ec_transfer_params: None,
             headers: HeaderMap::new(),
             events: ReceiverStream::new(events).flat_map(stream::iter).boxed(),
@@ -405,8 +408,8 @@ impl Model for Engine {
         self.adapters.as_ref().map(|adapters| adapters.model_cards()).unwrap_or_default()
     }
 
-    fn lends_adapters(&self) -> bool {
-        self.lends_adapters
+    fn allows_lora_updates(&self) -> bool {
+        self.allows_lora_updates
     }
 
     async fn load_adapter(self: Arc<Self>, adapter: AdapterCard, in_place: bool) -> Result<(), Refusal> {

@@ -50,10 +50,10 @@ pub enum LoadError {
         reason: String,
     },
     /// `--max-model-len` is above a limit.
-    #[error("--max-model-len {asked} is above the limit of {of}, {limit} tokens")]
+    #[error("--max-model-len {max_model_len} is above the limit of {of}, {limit} tokens")]
     Context {
         /// The value of `--max-model-len`.
-        asked: usize,
+        max_model_len: usize,
         /// The most tokens.
         limit: usize,
         /// The thing that has this limit.

@@ -18,7 +18,7 @@ pub(crate) struct Gauges {
 /// Counts a sequence among those that wait or those that run, until it is dropped.
 pub(crate) struct SequenceGauge {
     gauges: Arc<Gauges>,
-    runs: bool,
+    is_running: bool,
 }
 
 // === impl Gauges ===
@@ -35,20 +35,20 @@ impl Gauges {
 
 impl SequenceGauge {
     /// Counts a sequence that waits.
-    pub(crate) fn waits(gauges: &Arc<Gauges>) -> Self {
+    pub(crate) fn waiting(gauges: &Arc<Gauges>) -> Self {
         gauges.waiting.fetch_add(1, Ordering::Relaxed);
-        Self { gauges: Arc::clone(gauges), runs: false }
+        Self { gauges: Arc::clone(gauges), is_running: false }
     }
 
     /// Records whether the sequence runs.
-    pub(crate) fn runs(&mut self, runs: bool) {
+    pub(crate) fn set_running(&mut self, running: bool) {
         self.gauge().fetch_sub(1, Ordering::Relaxed);
-        self.runs = runs;
+        self.is_running = running;
         self.gauge().fetch_add(1, Ordering::Relaxed);
     }
 
     fn gauge(&self) -> &AtomicI64 {
-        if self.runs { &self.gauges.running } else { &self.gauges.waiting }
+        if self.is_running { &self.gauges.running } else { &self.gauges.waiting }
     }
 }
 

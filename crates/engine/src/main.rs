@@ -72,12 +72,12 @@ fn main() -> ExitCode {
 /// environment. Errors of `llguidance` are wrapped at each level of a grammar, and would record the whole stack each time: with
 /// `RUST_BACKTRACE`, a grammar of 10,000 rules then took 30 s.
 fn with_threads(threads: usize) -> io::Result<()> {
-    let wanted = threads.to_string();
-    if std::env::var(THREADS).is_ok_and(|set| set == wanted) {
+    let threads = threads.to_string();
+    if std::env::var(THREADS).is_ok_and(|set| set == threads) {
         return Ok(());
     }
     let mut program = Command::new(std::env::current_exe()?);
-    program.args(std::env::args_os().skip(1)).env(THREADS, wanted);
+    program.args(std::env::args_os().skip(1)).env(THREADS, threads);
     Err(program.env("RUST_LIB_BACKTRACE", "0").exec())
 }
 

@@ -40,20 +40,20 @@ pub(crate) struct Sequence {
     /// The events that are not sent yet.
     pub(crate) unsent: Vec<Event>,
     /// Receives the number of cached tokens when the sequence starts.
-    pub(crate) taken: Option<oneshot::Sender<usize>>,
+    pub(crate) start_notice: Option<oneshot::Sender<usize>>,
     /// The adapter, if the request names one.
     pub(crate) adapter: Option<AdapterLease>,
-    pub(crate) counted: SequenceGauge,
+    pub(crate) gauge: SequenceGauge,
     /// The blocks with the keys and values of the computed tokens.
     pub(crate) blocks: Vec<Block>,
     /// The number of tokens whose keys and values are stored.
     pub(crate) computed: usize,
     /// The hash of the last full block.
     pub(crate) hash: Option<Hash>,
-    /// Keeps the prompt's blocks for another engine, which continues the request.
-    pub(crate) handing: Option<PrefillHandoff>,
+    /// Leases the prompt's blocks to another engine, which continues the request.
+    pub(crate) handoff: Option<PrefillHandoff>,
     /// The prompt's blocks, if another engine has computed them.
-    pub(crate) given: Option<Arc<ImportedBlocks>>,
+    pub(crate) imported: Option<Arc<ImportedBlocks>>,
     pub(crate) arrived: Instant,
     pub(crate) last_token: Option<Instant>,
 }
@@ -115,19 +115,19 @@ impl Sequence {
 
     /// Returns the parent hash of the first block.
     pub(crate) fn root(&self) -> Option<Hash> {
-        Hash::root(self.adapter.as_ref().map(|used| used.adapter.number))
+        Hash::root(self.adapter.as_ref().map(|lease| lease.adapter.number))
     }
 
     /// Records whether the sequence runs.
-    pub(crate) fn runs(&mut self, runs: bool) {
-        self.counted.runs(runs);
-        if let Some(used) = &mut self.adapter {
-            used.runs(runs);
+    pub(crate) fn set_running(&mut self, running: bool) {
+        self.gauge.set_running(running);
+        if let Some(lease) = &mut self.adapter {
+            lease.set_running(running);
         }
     }
 
-    /// Whether the client has left.
-    pub(crate) fn is_abandoned(&self) -> bool {
+    /// Whether the client has disconnected.
+    pub(crate) fn is_aborted(&self) -> bool {
         self.events.is_closed()
     }
 
@@ -136,7 +136,7 @@ impl Sequence {
         let finish = self.choose(tokenizer, weights);
         let events = std::mem::take(&mut self.unsent);
         if !events.is_empty() {
-            // The send fails if the client has left.
+            // The send fails if the client has disconnected.
             let _ = self.events.try_send(events);
         }
         finish

@@ -31,7 +31,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), EngineEr
 /// Binds the address, reads the model's tokenizer, and serves the tokens of prompts until `shutdown`.
 pub async fn render(args: Args, shutdown: CancellationToken) -> Result<(), EngineError> {
     let listener = longboat_serving::listen(args.server.address).await?;
-    say_ignored(&args);
+    log_ignored_flags(&args);
     let listening = args.server.listen.clone();
     let loading = tokio::task::spawn_blocking(move || Renderer::load(&args));
     let renderer = loading.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
@@ -42,7 +42,7 @@ pub async fn render(args: Args, shutdown: CancellationToken) -> Result<(), Engin
 }
 
 /// Returns the pooling of an embedding model. Returns `None` for a generation model.
-fn made(args: &Args, folder: &Path, weights: &Weights) -> Result<Option<PoolingConfig>, LoadError> {
+fn pooling(args: &Args, folder: &Path, weights: &Weights) -> Result<Option<PoolingConfig>, LoadError> {
     match args.server.purpose {
         Purpose::Auto => PoolingConfig::of(folder, weights),
         Purpose::Answers => Ok(None),
@@ -58,13 +58,13 @@ enum LoadedModel {
 
 fn load(args: &Args) -> Result<LoadedModel, LoadError> {
     let (folder, weights) = open(args)?;
-    Ok(match made(args, folder, &weights)? {
+    Ok(match pooling(args, folder, &weights)? {
         None => LoadedModel::Answers(Arc::new(Engine::load_from(args, folder, &weights)?)),
-        Some(made) => LoadedModel::Embeds(Arc::new(Embedder::load(args, folder, &weights, made)?)),
+        Some(pooling) => LoadedModel::Embeds(Arc::new(Embedder::load(args, folder, &weights, pooling)?)),
     })
 }
 
-fn say_ignored(args: &Args) {
+fn log_ignored_flags(args: &Args) {
     if !args.server.ignored.is_empty() {
         tracing::info!(
             flags = args.server.ignored.join(" "),
@@ -79,7 +79,7 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: CancellationToken,
 ) -> Result<(), EngineError> {
-    say_ignored(&args);
+    log_ignored_flags(&args);
     let listening = args.server.listen.clone();
     let host = args.server.address.ip();
     let loading = tokio::task::spawn_blocking(move || load(&args));
@@ -92,27 +92,27 @@ pub async fn serve(
             return Ok(longboat_serving::serve(router, listener, listening, shutdown).await?);
         }
     };
-    let taken = |(address, source)| RunError::Listen { address, source };
-    // The servers for other engines and for pickers end with these tasks. The one that hands over KV caches goes on after
+    let listen_error = |(address, source)| RunError::Listen { address, source };
+    // The servers for other engines and for pickers end with these tasks. The server of KV caches goes on after
     // `shutdown`, because decode engines fetch a prompt after its request has ended.
-    let mut others = Vec::new();
-    if let Some(exchange) = engine.exchange() {
-        others.push(transfer::serve(exchange.host()).await.map_err(taken)?);
+    let mut background = Vec::new();
+    if let Some(connector) = engine.connector() {
+        background.push(transfer::serve(connector.server()).await.map_err(listen_error)?);
     }
     if let Some(events) = engine.events() {
-        others.push(events.serve(host, &shutdown).await.map_err(taken)?);
+        background.push(events.serve(host, &shutdown).await.map_err(listen_error)?);
     }
     tracing::info!(address = listener.local_addr().map(tracing::field::display).ok(), "Serving.");
     let patience = listening.patience;
-    let out_of_time = async {
+    let deadline = async {
         shutdown.cancelled().await;
         tokio::time::sleep(patience).await;
     };
     let router = longboat_serving::router(engine.clone());
     let serving = async {
         longboat_serving::serve(router, listener, listening, shutdown.clone()).await?;
-        if let Some(exchange) = engine.exchange() {
-            exchange.until_fetched().await;
+        if let Some(connector) = engine.connector() {
+            connector.drain().await;
         }
         Ok::<_, EngineError>(())
     };
@@ -120,8 +120,8 @@ pub async fn serve(
         // At the deadline, the server reports the requests that it aborts.
         biased;
         served = serving => served,
-        () = out_of_time => Ok(()),
+        () = deadline => Ok(()),
     };
-    drop(others);
+    drop(background);
     served
 }

@@ -58,7 +58,7 @@ impl Worker {
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
             }
-            // All of them, so that those whose clients leave are noticed and do not hold a place in the queue.
+            // All of them, so that those whose clients disconnect are noticed and do not hold a place in the queue.
             for sequence in inbox.try_iter() {
                 self.batch.push(sequence);
             }
@@ -67,8 +67,8 @@ impl Worker {
     }
 
     fn pass(&mut self) {
-        // Before new sequences start, so that these find the blocks of clients that have left.
-        self.batch.drop_abandoned();
+        // Before new sequences start, so that these find the blocks of clients that have disconnected.
+        self.batch.drop_aborted();
         for started in self.batch.start() {
             let waited = self.batch.running()[started.index].arrived.elapsed();
             self.metrics.queue_time.observe(waited.as_secs_f64());
@@ -121,14 +121,14 @@ impl Worker {
     /// Writes the blocks that another engine has computed into the cache.
     fn import(&mut self, SequenceStart { index, prompt, cached, imported }: SequenceStart) {
         let sequence = &mut self.batch.running_mut()[index];
-        let Some(given) = sequence.given.take() else { return };
+        let Some(blocks) = sequence.imported.take() else { return };
         self.metrics.external(prompt - cached, imported);
         let mut kv = self.kv.write();
         let numbers = kv.block_bytes() / size_of::<f32>();
         // Blocks that were in the cache already have this content, and other sequences share them.
-        let found = cached / self.batch.blocks().size();
-        let blocks = self.batch.running()[index].blocks.iter().zip(given.numbers.chunks_exact(numbers));
-        for (block, numbers) in blocks.skip(found) {
+        let cached_blocks = cached / self.batch.blocks().size();
+        let blocks = self.batch.running()[index].blocks.iter().zip(blocks.numbers.chunks_exact(numbers));
+        for (block, numbers) in blocks.skip(cached_blocks) {
             kv.write(*block, numbers);
         }
     }
@@ -143,7 +143,7 @@ impl Worker {
                     start: sequence.computed,
                     table: Table(&sequence.blocks),
                     predicts: step.tokens == sequence.uncomputed(),
-                    adapter: sequence.adapter.as_ref().map(|used| &*used.adapter),
+                    adapter: sequence.adapter.as_ref().map(|lease| &*lease.adapter),
                 }
             })
             .collect();

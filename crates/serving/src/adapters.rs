@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Whether the environment allows requests to load and unload adapters, by the variable of vLLM.
-pub fn may_change_adapters(variable: impl Fn(&str) -> Option<String>) -> bool {
+pub fn allows_lora_updates(variable: impl Fn(&str) -> Option<String>) -> bool {
     let value = variable("VLLM_ALLOW_RUNTIME_LORA_UPDATING");
     value.is_some_and(|text| matches!(text.to_lowercase().as_str(), "1" | "true"))
 }

@@ -43,7 +43,7 @@ mod transfer;
 mod transfers;
 mod vectors;
 
-pub use adapters::may_change_adapters;
+pub use adapters::allows_lora_updates;
 pub use api_keys::ApiKeys;
 pub use encodings::Encodings;
 pub use flags::{ArgsError, CommandLine, Flag};

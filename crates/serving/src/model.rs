@@ -62,7 +62,7 @@ pub trait Model: Send + Sync + 'static {
     }
 
     /// Whether requests may load and unload adapters.
-    fn lends_adapters(&self) -> bool {
+    fn allows_lora_updates(&self) -> bool {
         false
     }
 

@@ -32,7 +32,7 @@ const BODY_LIMIT: usize = 64 << 20;
 pub fn router(model: Arc<dyn Model>) -> Router {
     // As in vLLM, the routes depend on the purpose of the model.
     let router =
-        if model.vectors().is_some() { embeddings::routes() } else { answering(model.lends_adapters()) };
+        if model.vectors().is_some() { embeddings::routes() } else { answering(model.allows_lora_updates()) };
     router
         .route("/v1/models", get(models))
         .route("/tokenize", post(tokenize))
@@ -60,8 +60,8 @@ async fn log_refusal(request: Request, next: Next) -> Response {
 }
 
 /// Returns the routes of a model that answers prompts.
-fn answering(lends_adapters: bool) -> Router<Arc<dyn Model>> {
-    let router = if lends_adapters { adapters::routes() } else { Router::new() };
+fn answering(allows_lora_updates: bool) -> Router<Arc<dyn Model>> {
+    let router = if allows_lora_updates { adapters::routes() } else { Router::new() };
     router
         .route("/v1/chat/completions", post(chat::create))
         .route("/v1/completions", post(completions::create))

@@ -32,7 +32,7 @@ metrics! {
             => "vllm:nixl_num_failed_notifications",
             "Number of failed NIXL KV Cache notifications. Retained for compatibility; these failures are also \
              included in vllm:nixl_num_failed_transfers";
-        /// Caches that were kept for another engine until they expired.
+        /// Caches whose leases expired before another engine had fetched them.
         pub expired: Counter
             => "vllm:nixl_num_kv_expired_reqs",
             "Number of requests that had their KV expire. NOTE: This metric is tracked on the P instance";
@@ -44,9 +44,9 @@ metrics! {
 impl Transfers {
     /// Counts a cache that has arrived: the time of the handshake, the time of the transfer, and the size.
     #[expect(clippy::cast_precision_loss, reason = "sizes for a graph")]
-    pub fn moved(&self, agreed: Duration, moved: Duration, bytes: usize, blocks: usize) {
-        self.post_time.observe(agreed.as_secs_f64());
-        self.time.observe(moved.as_secs_f64());
+    pub fn received(&self, handshake: Duration, transfer: Duration, bytes: usize, blocks: usize) {
+        self.post_time.observe(handshake.as_secs_f64());
+        self.time.observe(transfer.as_secs_f64());
         self.bytes.observe(bytes as f64);
         self.descriptors.observe(blocks as f64);
     }

@@ -44,7 +44,7 @@ pub struct Args {
     pub(crate) server: ServerArgs,
     pub(crate) adapters: Vec<Adapter>,
     /// Whether requests may load and unload adapters.
-    pub(crate) lends_adapters: bool,
+    pub(crate) allows_lora_updates: bool,
     pub(crate) mode: Mode,
     pub(crate) seed: Option<u64>,
     /// The numbers of the engine, with which its load can be computed without running it.
@@ -129,7 +129,7 @@ impl Args {
         if self.engine.dialect.is_none() {
             self.server.read_key(&variable);
         }
-        Self { lends_adapters: longboat_serving::may_change_adapters(variable), ..self }
+        Self { allows_lora_updates: longboat_serving::allows_lora_updates(variable), ..self }
     }
 
     fn defaults() -> Self {
@@ -137,7 +137,7 @@ impl Args {
             engine: SimulatedEngine::default(),
             server: ServerArgs::default(),
             adapters: Vec::new(),
-            lends_adapters: false,
+            allows_lora_updates: false,
             mode: Mode::Random,
             seed: None,
             parameters: Parameters {

@@ -196,8 +196,8 @@ impl Model for Simulator {
         self.adapters.read().clone()
     }
 
-    fn lends_adapters(&self) -> bool {
-        self.engine.args.lends_adapters
+    fn allows_lora_updates(&self) -> bool {
+        self.engine.args.allows_lora_updates
     }
 
     /// Loads any adapter, because no weights are read. The most is that of the CPU engine.

@@ -199,7 +199,7 @@ impl Blocks {
         tokens: &[u32],
     ) -> Option<Hash> {
         let (last, runs) =
-            self.fill(adapter.map(|used| (used.number, used.name.as_str())), parent, blocks, tokens);
+            self.fill(adapter.map(|adapter| (adapter.number, adapter.name.as_str())), parent, blocks, tokens);
         if let Some(events) = &self.events {
             events.publish(runs.into_iter().map(|run| Event::Stored(Box::new(run))).collect());
         }
@@ -304,11 +304,11 @@ mod tests {
     fn events_name_the_adapter_of_blocks_and_the_first_block_has_no_parent() {
         let settings = r#"{"enable_kv_cache_events": true}"#.parse().unwrap();
         let mut blocks = Blocks::new(4, 1, true, Publisher::new(settings));
-        let taken: Vec<Block> = (0..3).map(|_| blocks.take().unwrap()).collect();
-        let (first, runs) = blocks.fill(Some((7, "poet")), Hash::root(Some(7)), &taken[..2], &[5, 6]);
+        let first_three: Vec<Block> = (0..3).map(|_| blocks.take().unwrap()).collect();
+        let (first, runs) = blocks.fill(Some((7, "poet")), Hash::root(Some(7)), &first_three[..2], &[5, 6]);
         let name = Some("poet".to_owned());
         assert_eq!((runs.len(), runs[0].parent, &runs[0].lora_name), (1, None, &name));
-        let (_, runs) = blocks.fill(Some((7, "poet")), first, &taken[2..], &[7]);
+        let (_, runs) = blocks.fill(Some((7, "poet")), first, &first_three[2..], &[7]);
         assert_eq!((runs[0].parent, &runs[0].lora_name), (first.map(|first| first.0), &name));
         let events = blocks.events.clone().unwrap();
         for (number, published) in [(8, 0), (7, 1), (7, 1)] {

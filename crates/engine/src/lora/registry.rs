@@ -16,7 +16,7 @@ pub(crate) struct Adapters {
     config: Config,
     max_rank: usize,
     /// The most adapters whose matrices stay in memory while no request uses them.
-    max_kept: usize,
+    max_in_memory: usize,
     loaded: Mutex<AdapterSlots>,
     /// The number of the next adapter. The lock also makes sure that only one adapter is read at a time.
     next: Mutex<u64>,
@@ -35,7 +35,7 @@ struct Entry {
     /// `None` while the matrices are not in memory.
     adapter: Option<Arc<Adapter>>,
     /// The value of the counter at the last use.
-    used: u64,
+    last_use: u64,
 }
 
 /// Why an adapter cannot be loaded.
@@ -68,21 +68,21 @@ impl AdapterError {
 // === impl Adapters ===
 
 impl Adapters {
-    /// Creates an empty registry for a model of this shape. Without `max_kept`, all adapters stay in memory.
-    pub(crate) fn new(config: Config, max_rank: usize, max_kept: Option<usize>) -> Self {
-        let max_kept = max_kept.unwrap_or(MAX_LOADED_ADAPTERS);
-        Self { config, max_rank, max_kept, loaded: Mutex::default(), next: Mutex::new(1) }
+    /// Creates an empty registry for a model of this shape. Without `max_in_memory`, all adapters stay in memory.
+    pub(crate) fn new(config: Config, max_rank: usize, max_in_memory: Option<usize>) -> Self {
+        let max_in_memory = max_in_memory.unwrap_or(MAX_LOADED_ADAPTERS);
+        Self { config, max_rank, max_in_memory, loaded: Mutex::default(), next: Mutex::new(1) }
     }
 
     /// Returns the adapter with this name. If its memory was released, this blocks while the adapter is read again.
     pub(crate) fn get(&self, name: &str) -> Result<Option<Arc<Adapter>>, AdapterError> {
-        if let Some(adapter) = self.loaded.lock().take(name) {
+        if let Some(adapter) = self.loaded.lock().get(name) {
             return Ok(Some(adapter));
         }
         // `loaded` is not locked while files are read, so that requests for adapters in memory go on.
         let mut next = self.next.lock();
         // Another caller may have read the adapter while this one waited for the lock.
-        if let Some(adapter) = self.loaded.lock().take(name) {
+        if let Some(adapter) = self.loaded.lock().get(name) {
             return Ok(Some(adapter));
         }
         let card = self.model_cards().into_iter().find(|card| card.name == name);
@@ -95,8 +95,8 @@ impl Adapters {
         // The adapter may have been unloaded in the meantime.
         if let Some(entry) = loaded.entries.iter_mut().find(|entry| entry.card == card) {
             entry.adapter = Some(Arc::clone(&adapter));
-            loaded.take(name);
-            loaded.give_up(self.max_kept);
+            loaded.get(name);
+            loaded.evict(self.max_in_memory);
         }
         Ok(Some(adapter))
     }
@@ -119,15 +119,15 @@ impl Adapters {
         }
         let adapter = Some(self.read(&card, &mut next)?);
         let name = card.name.clone();
-        let entry = Entry { card, adapter, used: 0 };
+        let entry = Entry { card, adapter, last_use: 0 };
         let mut loaded = self.loaded.lock();
         // The adapter may have been unloaded in the meantime.
         match loaded.entries.iter_mut().find(|known| known.card.name == name) {
             Some(known) => *known = entry,
             None => loaded.entries.push(entry),
         }
-        loaded.take(&name);
-        loaded.give_up(self.max_kept);
+        loaded.get(&name);
+        loaded.evict(self.max_in_memory);
         Ok(())
     }
 
@@ -154,21 +154,21 @@ impl Adapters {
 
 impl AdapterSlots {
     /// Returns the adapter with this name if it is in memory, and records the use.
-    fn take(&mut self, name: &str) -> Option<Arc<Adapter>> {
+    fn get(&mut self, name: &str) -> Option<Arc<Adapter>> {
         let entry = self.entries.iter_mut().find(|entry| entry.card.name == name)?;
         let adapter = entry.adapter.clone()?;
         self.clock += 1;
-        entry.used = self.clock;
+        entry.last_use = self.clock;
         Some(adapter)
     }
 
-    /// Releases the memory of the least recently used adapters, until at most `most` adapters are in memory.
-    fn give_up(&mut self, most: usize) {
-        let mut kept: Vec<&mut Entry> =
+    /// Releases the memory of the least recently used adapters, until at most `max` adapters are in memory.
+    fn evict(&mut self, max: usize) {
+        let mut in_memory: Vec<&mut Entry> =
             self.entries.iter_mut().filter(|entry| entry.adapter.is_some()).collect();
-        kept.sort_unstable_by_key(|entry| entry.used);
-        let beyond = kept.len().saturating_sub(most);
-        for entry in kept.into_iter().take(beyond) {
+        in_memory.sort_unstable_by_key(|entry| entry.last_use);
+        let excess = in_memory.len().saturating_sub(max);
+        for entry in in_memory.into_iter().take(excess) {
             entry.adapter = None;
             tracing::info!(name = entry.card.name, "Removed a LoRA adapter from memory (--max-cpu-loras).");
         }

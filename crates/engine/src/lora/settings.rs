@@ -66,7 +66,7 @@ impl Settings {
             Value::Object(map) => map.is_empty(),
             _ => false,
         };
-        let lacking = [
+        let unsupported = [
             ("`use_dora`", fields.use_dora),
             ("`fan_in_fan_out`", fields.fan_in_fan_out),
             ("`lora_bias`", fields.lora_bias),
@@ -77,7 +77,7 @@ impl Settings {
             ("`target_parameters`", !empty(&fields.target_parameters)),
             ("`trainable_token_indices`", !empty(&fields.trainable_token_indices)),
         ];
-        if let Some((what, _)) = lacking.into_iter().find(|(_, asked)| *asked) {
+        if let Some((what, _)) = unsupported.into_iter().find(|(_, is_set)| *is_set) {
             return Err(LoadError::unsupported(path, what));
         }
         if fields.r == 0 {
@@ -126,8 +126,8 @@ mod tests {
     }
 
     #[test]
-    fn what_would_change_answers_is_refused_by_name() {
-        for (field, named) in [
+    fn unsupported_settings_are_refused_by_name() {
+        for (field, name) in [
             (r#""use_dora": true"#, "`use_dora`"),
             (r#""bias": "all""#, "a `bias` other than none"),
             (r#""modules_to_save": ["lm_head"]"#, "`modules_to_save`"),
@@ -135,7 +135,7 @@ mod tests {
             (r#""peft_type": "IA3""#, "`peft_type` IA3 (LORA is)"),
         ] {
             let text = format!(r#"{{"r": 8, "lora_alpha": 8, {field}}}"#);
-            assert_eq!(read(&text), Err(named.to_owned()));
+            assert_eq!(read(&text), Err(name.to_owned()));
         }
         assert_eq!(read(r#"{"r": 0, "lora_alpha": 8}"#), Err("`r` is 0, expected at least 1".into()));
         assert!(read(r#"{"lora_alpha": 8}"#).is_err_and(|reason| reason.contains("`r`")));

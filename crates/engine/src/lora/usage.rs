@@ -13,7 +13,7 @@ pub(crate) struct Usage(Mutex<BTreeMap<String, [usize; 2]>>);
 /// An adapter that a sequence uses.
 pub(crate) struct AdapterLease {
     pub(crate) adapter: Arc<Adapter>,
-    runs: bool,
+    is_running: bool,
     usage: Arc<Usage>,
 }
 
@@ -21,9 +21,9 @@ pub(crate) struct AdapterLease {
 
 impl Usage {
     /// Counts an adapter for a waiting sequence.
-    pub(crate) fn wait(self: &Arc<Self>, adapter: Arc<Adapter>) -> AdapterLease {
+    pub(crate) fn lease(self: &Arc<Self>, adapter: Arc<Adapter>) -> AdapterLease {
         self.0.lock().entry(adapter.name.clone()).or_default()[0] += 1;
-        AdapterLease { adapter, runs: false, usage: Arc::clone(self) }
+        AdapterLease { adapter, is_running: false, usage: Arc::clone(self) }
     }
 
     /// Returns the comma-separated names of the running and of the waiting adapters.
@@ -40,12 +40,12 @@ impl Usage {
 
 impl AdapterLease {
     /// Records whether the sequence runs.
-    pub(crate) fn runs(&mut self, runs: bool) {
+    pub(crate) fn set_running(&mut self, running: bool) {
         if let Some(counts) = self.usage.0.lock().get_mut(&self.adapter.name) {
-            counts[usize::from(self.runs)] -= 1;
-            counts[usize::from(runs)] += 1;
+            counts[usize::from(self.is_running)] -= 1;
+            counts[usize::from(running)] += 1;
         }
-        self.runs = runs;
+        self.is_running = running;
     }
 }
 
@@ -53,7 +53,7 @@ impl Drop for AdapterLease {
     fn drop(&mut self) {
         let mut usage = self.usage.0.lock();
         if let Some(counts) = usage.get_mut(&self.adapter.name) {
-            counts[usize::from(self.runs)] -= 1;
+            counts[usize::from(self.is_running)] -= 1;
             if *counts == [0, 0] {
                 usage.remove(&self.adapter.name);
             }

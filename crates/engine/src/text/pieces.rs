@@ -10,9 +10,9 @@ const INCOMPLETE: char = '\u{fffd}';
 pub(crate) struct Pieces {
     tokens: Vec<u32>,
     /// Tokens before this index are not decoded again.
-    from: usize,
+    prefix_offset: usize,
     /// The text of the tokens before this index was already returned.
-    given: usize,
+    read_offset: usize,
 }
 
 /// Tokens before another that may belong to the same character.
@@ -34,8 +34,8 @@ impl Pieces {
             let text = tokenizer.text(&[context, &[token]].concat(), true);
             if !text.ends_with(INCOMPLETE) {
                 let open = context.iter().rev().take_while(|token| is_incomplete(**token)).count();
-                let whole = tokenizer.text(&context[..context.len() - open], true);
-                return text.get(whole.len()..).unwrap_or_default().to_owned();
+                let complete = tokenizer.text(&context[..context.len() - open], true);
+                return text.get(complete.len()..).unwrap_or_default().to_owned();
             }
         }
         String::new()
@@ -50,14 +50,14 @@ impl Pieces {
         }
         self.tokens.push(token);
         // How a token reads depends on the one before it.
-        let before = tokenizer.text(&self.tokens[self.from..self.given], shows_special);
-        let text = tokenizer.text(&self.tokens[self.from..], shows_special);
+        let before = tokenizer.text(&self.tokens[self.prefix_offset..self.read_offset], shows_special);
+        let text = tokenizer.text(&self.tokens[self.prefix_offset..], shows_special);
         if text.len() <= before.len() || text.ends_with(INCOMPLETE) {
             return String::new();
         }
         let piece = text.get(before.len()..).unwrap_or_default().to_owned();
-        self.from = self.given;
-        self.given = self.tokens.len();
+        self.prefix_offset = self.read_offset;
+        self.read_offset = self.tokens.len();
         piece
     }
 }

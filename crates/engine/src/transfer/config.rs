@@ -17,7 +17,7 @@ const CONNECTOR: &str = "NixlConnector";
 /// vLLM's variables for the address on which other engines request blocks.
 const HOST: &str = "VLLM_NIXL_SIDE_CHANNEL_HOST";
 const PORT: &str = "VLLM_NIXL_SIDE_CHANNEL_PORT";
-/// How long blocks are kept for a decoder if `kv_lease_duration` does not say it. vLLM's decoders extend a lease of 30 seconds while
+/// The lease of blocks without `kv_lease_duration`. vLLM's decoders extend a lease of 30 seconds while
 /// their request waits. The decoders of this engine do not, and a busy one may fetch late.
 const LEASE_DURATION: Duration = Duration::from_mins(8);
 /// The shortest allowed secret. A shorter one could be guessed.
@@ -31,23 +31,23 @@ pub(crate) enum Role {
     Both,
 }
 
-/// The handling of a request whose blocks cannot be fetched.
+/// The handling of a request whose blocks cannot be fetched (`kv_load_failure_policy`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OnFailure {
+pub(crate) enum LoadFailurePolicy {
     /// The request fails. This is vLLM's default.
     Fail,
     /// The prompt is computed here.
     Recompute,
 }
 
-/// The settings in `--kv-transfer-config`.
+/// The fields of `--kv-transfer-config`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Connector {
+pub(crate) struct KvTransferConfig {
     pub(crate) role: Role,
-    pub(crate) on_failure: OnFailure,
+    pub(crate) load_failure_policy: LoadFailurePolicy,
     pub(crate) engine_id: Option<String>,
-    /// How long blocks are kept for a decoder.
-    pub(crate) lease: Duration,
+    /// How long blocks are leased to a decoder (`kv_lease_duration`).
+    pub(crate) lease_duration: Duration,
     /// Fields that vLLM knows and that have no effect here.
     pub(crate) ignored: Vec<String>,
 }
@@ -56,10 +56,10 @@ pub(crate) struct Connector {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Token(pub(crate) String);
 
-/// A connector with its address and its secret.
+/// The connector's configuration with its address and its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
-    pub(crate) connector: Connector,
+    pub(crate) config: KvTransferConfig,
     /// The address on which other engines request blocks. It is a loopback address.
     pub(crate) address: SocketAddr,
     pub(crate) token: Token,
@@ -85,27 +85,27 @@ impl fmt::Debug for Token {
     }
 }
 
-// === impl Connector ===
+// === impl KvTransferConfig ===
 
-impl FromStr for Connector {
+impl FromStr for KvTransferConfig {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let fields = value.as_object().ok_or("expected a JSON object")?;
-        let (mut named, mut role, mut ignored) = (None, None, Vec::new());
-        let (mut on_failure, mut engine_id, mut lease) = (OnFailure::Fail, None, LEASE_DURATION);
+        let (mut connector, mut role, mut ignored) = (None, None, Vec::new());
+        let (mut policy, mut engine_id, mut lease_duration) = (LoadFailurePolicy::Fail, None, LEASE_DURATION);
         for (name, value) in fields {
             let wrong = |expected: &str| format!("{name}: {value} is not {expected}");
             match (name.as_str(), value.as_str()) {
                 (_, None) if value.is_null() => {}
-                ("kv_connector", Some(connector)) => named = Some(connector),
+                ("kv_connector", Some(name)) => connector = Some(name),
                 ("kv_role", Some("kv_producer")) => role = Some(Role::Producer),
                 ("kv_role", Some("kv_consumer")) => role = Some(Role::Consumer),
                 ("kv_role", Some("kv_both")) => role = Some(Role::Both),
                 ("kv_role", _) => return Err(wrong("\"kv_producer\", \"kv_consumer\" or \"kv_both\"")),
-                ("kv_load_failure_policy", Some("fail")) => on_failure = OnFailure::Fail,
-                ("kv_load_failure_policy", Some("recompute")) => on_failure = OnFailure::Recompute,
+                ("kv_load_failure_policy", Some("fail")) => policy = LoadFailurePolicy::Fail,
+                ("kv_load_failure_policy", Some("recompute")) => policy = LoadFailurePolicy::Recompute,
                 ("kv_load_failure_policy", _) => return Err(wrong("\"fail\" or \"recompute\"")),
                 ("engine_id", Some(id)) => engine_id = Some(id.to_owned()),
                 ("kv_connector" | "engine_id", _) => return Err(wrong("text")),
@@ -119,7 +119,7 @@ impl FromStr for Connector {
                                 .and_then(|seconds| NonZeroU32::try_from(u32::try_from(seconds).ok()?).ok());
                             let expected =
                                 || format!("{name}.{key}: {value} is not a positive number of seconds");
-                            lease = Duration::from_secs(seconds.ok_or_else(expected)?.get().into());
+                            lease_duration = Duration::from_secs(seconds.ok_or_else(expected)?.get().into());
                         } else {
                             ignored.push(format!("{name}.{key}"));
                         }
@@ -138,7 +138,7 @@ impl FromStr for Connector {
                 _ => return Err(format!("unknown field `{name}`")),
             }
         }
-        match named {
+        match connector {
             Some(CONNECTOR) => {}
             Some(other) => {
                 return Err(format!("the connector `{other}` is not supported; {CONNECTOR} is"));
@@ -146,7 +146,7 @@ impl FromStr for Connector {
             None => return Err(format!("kv_connector is missing; {CONNECTOR} is supported")),
         }
         let role = role.ok_or("kv_role is missing; expected kv_producer, kv_consumer or kv_both")?;
-        Ok(Self { role, on_failure, engine_id, lease, ignored })
+        Ok(Self { role, load_failure_policy: policy, engine_id, lease_duration, ignored })
     }
 }
 
@@ -155,7 +155,7 @@ impl FromStr for Connector {
 impl Settings {
     /// Reads the remaining settings from variables. `host` is the address of the engine's server.
     pub(crate) fn new(
-        connector: Connector,
+        config: KvTransferConfig,
         host: IpAddr,
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ArgsError> {
@@ -183,7 +183,7 @@ impl Settings {
             );
             invalid("--kv-transfer-config", reason)
         })?;
-        Ok(Self { connector, address: SocketAddr::new(host, port), token: Token(token) })
+        Ok(Self { config, address: SocketAddr::new(host, port), token: Token(token) })
     }
 }
 
@@ -191,25 +191,25 @@ impl Settings {
 mod tests {
     use super::*;
 
-    fn connector(text: &str) -> Result<Connector, String> {
+    fn parse(text: &str) -> Result<KvTransferConfig, String> {
         text.parse()
     }
 
     #[test]
-    fn what_is_not_spoken_is_refused_by_name() {
-        let taken = connector(
+    fn unsupported_connectors_and_fields_are_refused_by_name() {
+        let config = parse(
             r#"{"kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_buffer_device": "cpu",
                 "kv_load_failure_policy": "recompute", "engine_id": null,
                 "kv_connector_extra_config": {"kv_lease_duration": 3, "backends": ["UCX"]}}"#,
         );
-        let expected = Connector {
+        let expected = KvTransferConfig {
             role: Role::Both,
-            on_failure: OnFailure::Recompute,
+            load_failure_policy: LoadFailurePolicy::Recompute,
             engine_id: None,
-            lease: Duration::from_secs(3),
+            lease_duration: Duration::from_secs(3),
             ignored: vec!["kv_buffer_device".into(), "kv_connector_extra_config.backends".into()],
         };
-        assert_eq!(taken, Ok(expected));
+        assert_eq!(config, Ok(expected));
         for (text, words) in [
             (r#"{"kv_connector": "OffloadingConnector", "kv_role": "kv_both"}"#, "`OffloadingConnector`"),
             (r#"{"kv_connector": "NixlConnector"}"#, "kv_role is missing"),
@@ -222,14 +222,14 @@ mod tests {
             ),
             ("[]", "expected a JSON object"),
         ] {
-            let error = connector(text).unwrap_err();
+            let error = parse(text).unwrap_err();
             assert!(error.contains(words), "{text}: {error}");
         }
     }
 
     #[test]
-    fn caches_need_a_secret_and_stay_on_the_machine() {
-        let both = connector(r#"{"kv_connector": "NixlConnector", "kv_role": "kv_both"}"#).unwrap();
+    fn transfers_need_a_secret_and_a_loopback_address() {
+        let both = parse(r#"{"kv_connector": "NixlConnector", "kv_role": "kv_both"}"#).unwrap();
         let settings = |host: &str, variables: &[(&str, &str)]| {
             let variable = |name: &str| {
                 variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
@@ -237,8 +237,8 @@ mod tests {
             Settings::new(both.clone(), host.parse().unwrap(), &variable).map_err(|error| error.to_string())
         };
         let secret = (KV_TOKEN_VARIABLE, "0123456789abcdef");
-        let taken = settings("127.0.0.9", &[secret, (PORT, "7")]).unwrap();
-        assert_eq!(taken.address, "127.0.0.9:7".parse().unwrap());
+        let settings_of_port = settings("127.0.0.9", &[secret, (PORT, "7")]).unwrap();
+        assert_eq!(settings_of_port.address, "127.0.0.9:7".parse().unwrap());
         assert_eq!(settings("127.0.0.1", &[secret]).unwrap().address.port(), 5600);
         assert!(settings("0.0.0.0", &[secret]).unwrap_err().contains("only loopback addresses are allowed"));
         assert!(

@@ -30,8 +30,8 @@ pub(super) enum FetchError {
     Untrusted(SocketAddr),
     #[error("the engine at {0} refuses: {1}")]
     Refused(SocketAddr, String),
-    #[error("the engine at {place} has {found} blocks, but the prompt needs {expected}")]
-    Blocks { place: SocketAddr, found: usize, expected: usize },
+    #[error("the engine at {address} has {found} blocks, but the prompt needs {expected}")]
+    Blocks { address: SocketAddr, found: usize, expected: usize },
 }
 
 /// The blocks to fetch.
@@ -47,60 +47,56 @@ pub(super) struct FetchSpec {
 /// The fetched blocks.
 pub(super) struct FetchedBlocks {
     pub(super) numbers: Vec<f32>,
-    /// The time until the other engine agreed.
-    pub(super) agreed: Duration,
+    /// The time until the other engine granted the transfer.
+    pub(super) handshake: Duration,
     /// The time from then until all blocks had arrived.
-    pub(super) moved: Duration,
-    /// Whether the other engine was acknowledged that the blocks have arrived.
+    pub(super) transfer: Duration,
+    /// Whether the other engine was told that the blocks have arrived.
     pub(super) acknowledged: bool,
 }
 
 /// Fetches the blocks of a prompt.
-pub(super) async fn fetch(
-    remote: &Remote,
-    key: &Key,
-    wanted: FetchSpec,
-) -> Result<FetchedBlocks, FetchError> {
+pub(super) async fn fetch(remote: &Remote, key: &Key, spec: FetchSpec) -> Result<FetchedBlocks, FetchError> {
     let host: IpAddr = remote
         .host
         .parse()
         .ok()
         .filter(IpAddr::is_loopback)
         .ok_or_else(|| FetchError::Address(remote.host.clone()))?;
-    let place = SocketAddr::new(host, remote.port);
-    let broken = |error| FetchError::Broken(place, error);
-    let began = Instant::now();
-    let mut stream = before_idle_timeout(TcpStream::connect(place))
+    let address = SocketAddr::new(host, remote.port);
+    let broken = |error| FetchError::Broken(address, error);
+    let started = Instant::now();
+    let mut stream = before_idle_timeout(TcpStream::connect(address))
         .await
-        .map_err(|error| FetchError::Connect(place, error))?;
+        .map_err(|error| FetchError::Connect(address, error))?;
     let hello: Hello = before_idle_timeout(receive(&mut stream)).await.map_err(broken)?;
-    if let Some(misfit) = hello.misfit() {
-        return Err(FetchError::Refused(place, misfit));
+    if let Some(mismatch) = hello.mismatch() {
+        return Err(FetchError::Refused(address, mismatch));
     }
     if hello.engine != remote.engine {
-        return Err(FetchError::OtherEngine(place));
+        return Err(FetchError::OtherEngine(address));
     }
-    let FetchSpec { shape, prompt, blocks: expected, block_numbers } = wanted;
-    let ask = key.ask(&hello, shape, remote.request.clone(), prompt);
-    before_idle_timeout(send(&mut stream, &ask)).await.map_err(broken)?;
+    let FetchSpec { shape, prompt, blocks: expected, block_numbers } = spec;
+    let request = key.request(&hello, shape, remote.request.clone(), prompt);
+    before_idle_timeout(send(&mut stream, &request)).await.map_err(broken)?;
     let found = match before_idle_timeout(receive(&mut stream)).await.map_err(broken)? {
-        Answer::Refused { reason } => return Err(FetchError::Refused(place, reason)),
-        Answer::Granted { proof, blocks } if key.trusts_grant(&hello, ask.nonce(), &proof) => blocks,
-        Answer::Granted { .. } => return Err(FetchError::Untrusted(place)),
+        Answer::Refused { reason } => return Err(FetchError::Refused(address, reason)),
+        Answer::Granted { proof, blocks } if key.verify_grant(&hello, request.nonce(), &proof) => blocks,
+        Answer::Granted { .. } => return Err(FetchError::Untrusted(address)),
     };
     // Before anything is allocated, because the count comes from the other engine.
     if found != expected {
-        return Err(FetchError::Blocks { place, found, expected });
+        return Err(FetchError::Blocks { address, found, expected });
     }
-    let agreed = began.elapsed();
+    let handshake = started.elapsed();
     let mut numbers = Vec::with_capacity(expected * block_numbers);
     let mut bytes = vec![0; block_numbers * size_of::<f32>()];
     for _ in 0..expected {
         before_idle_timeout(stream.read_exact(&mut bytes)).await.map_err(broken)?;
         numbers.extend(bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)));
     }
-    let moved = began.elapsed().saturating_sub(agreed);
-    // All blocks have arrived, so a failure here only means that the other engine keeps them until they expire.
+    let transfer = started.elapsed().saturating_sub(handshake);
+    // All blocks have arrived, so a failure here only means that the other engine keeps them until the lease expires.
     let acknowledged = before_idle_timeout(send(&mut stream, &TransferAck { blocks: found })).await.is_ok();
-    Ok(FetchedBlocks { numbers, agreed, moved, acknowledged })
+    Ok(FetchedBlocks { numbers, handshake, transfer, acknowledged })
 }

@@ -46,7 +46,7 @@ pub(super) struct TransferRequest {
     nonce: String,
     proof: String,
     pub(super) shape: Shape,
-    /// The name under which the blocks are kept.
+    /// The id of the transfer.
     pub(super) request: String,
     /// The hash of the prompt's tokens.
     pub(super) prompt: u64,
@@ -74,7 +74,7 @@ pub(super) struct Key(hmac::Key);
 
 impl Shape {
     /// Returns why blocks of this shape cannot be used with the other shape. Returns `None` if they can.
-    pub(super) fn misfit(&self, other: &Self) -> Option<String> {
+    pub(super) fn mismatch(&self, other: &Self) -> Option<String> {
         let Self { model, numbers, block_tokens, layers, heads, head_width } = self;
         let differ = |what: &str, ours: &dyn std::fmt::Display, theirs: &dyn std::fmt::Display| {
             Some(format!("{what} differ: {ours} here, {theirs} at the other engine"))
@@ -106,36 +106,42 @@ impl Key {
         Self(hmac::Key::new(hmac::HMAC_SHA256, token.0.as_bytes()))
     }
 
-    fn proof(&self, who: &str, first: &str, second: &str) -> String {
-        // `who` tells the directions apart, so that a proof cannot be sent back to the engine that has made it.
-        HEXLOWER.encode(hmac::sign(&self.0, format!("{who} {first} {second}").as_bytes()).as_ref())
+    fn proof(&self, message: &str, first: &str, second: &str) -> String {
+        // The kind of message tells the directions apart, so that a proof cannot be sent back to the engine that has made it.
+        HEXLOWER.encode(hmac::sign(&self.0, format!("{message} {first} {second}").as_bytes()).as_ref())
     }
 
-    fn verify_proof(&self, proof: &str, who: &str, first: &str, second: &str) -> bool {
+    fn verify_proof(&self, proof: &str, message: &str, first: &str, second: &str) -> bool {
         let Ok(proof) = HEXLOWER_PERMISSIVE.decode(proof.as_bytes()) else { return false };
-        hmac::verify(&self.0, format!("{who} {first} {second}").as_bytes(), &proof).is_ok()
+        hmac::verify(&self.0, format!("{message} {first} {second}").as_bytes(), &proof).is_ok()
     }
 
     /// Creates a request for blocks.
-    pub(super) fn ask(&self, hello: &Hello, shape: Shape, request: String, prompt: u64) -> TransferRequest {
+    pub(super) fn request(
+        &self,
+        hello: &Hello,
+        shape: Shape,
+        request: String,
+        prompt: u64,
+    ) -> TransferRequest {
         let nonce = nonce();
         let proof = self.proof("ask", &hello.nonce, &nonce);
         TransferRequest { nonce, proof, shape, request, prompt }
     }
 
     /// Whether the sender of the request knows the secret.
-    pub(super) fn trusts_ask(&self, hello: &Hello, ask: &TransferRequest) -> bool {
-        self.verify_proof(&ask.proof, "ask", &hello.nonce, &ask.nonce)
+    pub(super) fn verify_request(&self, hello: &Hello, request: &TransferRequest) -> bool {
+        self.verify_proof(&request.proof, "ask", &hello.nonce, &request.nonce)
     }
 
     /// Creates the answer that grants a request.
-    pub(super) fn grant(&self, hello: &Hello, ask: &TransferRequest, blocks: usize) -> Answer {
-        Answer::Granted { proof: self.proof("grant", &ask.nonce, &hello.nonce), blocks }
+    pub(super) fn grant(&self, hello: &Hello, request: &TransferRequest, blocks: usize) -> Answer {
+        Answer::Granted { proof: self.proof("grant", &request.nonce, &hello.nonce), blocks }
     }
 
     /// Whether the sender of the answer knows the secret.
-    pub(super) fn trusts_grant(&self, hello: &Hello, asked: &str, proof: &str) -> bool {
-        self.verify_proof(proof, "grant", asked, &hello.nonce)
+    pub(super) fn verify_grant(&self, hello: &Hello, request_nonce: &str, proof: &str) -> bool {
+        self.verify_proof(proof, "grant", request_nonce, &hello.nonce)
     }
 }
 
@@ -146,7 +152,7 @@ impl Hello {
         Self { protocol: PROTOCOL, engine: engine.to_owned(), nonce: nonce() }
     }
 
-    pub(super) fn misfit(&self) -> Option<String> {
+    pub(super) fn mismatch(&self) -> Option<String> {
         (self.protocol != PROTOCOL).then(|| {
             format!(
                 "it uses version {} of the transfer protocol, but this engine uses {PROTOCOL}",
@@ -192,13 +198,13 @@ fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T, String> {
 pub(crate) fn probe(bytes: &[u8]) {
     let key = Key::new(&Token("a secret for nothing".into()));
     let hello = read::<Hello>(bytes).unwrap_or_else(|_| Hello::new("e"));
-    let _ = hello.misfit();
-    if let Ok(ask) = read::<TransferRequest>(bytes) {
-        assert!(!key.trusts_ask(&hello, &ask), "a proof was made without the secret");
-        let _ = ask.shape.misfit(&ask.shape);
+    let _ = hello.mismatch();
+    if let Ok(request) = read::<TransferRequest>(bytes) {
+        assert!(!key.verify_request(&hello, &request), "a proof was made without the secret");
+        let _ = request.shape.mismatch(&request.shape);
     }
     let _ = (read::<Answer>(bytes), read::<TransferAck>(bytes));
-    let _ = String::from_utf8_lossy(bytes).parse::<super::Connector>();
+    let _ = String::from_utf8_lossy(bytes).parse::<super::KvTransferConfig>();
 }
 
 fn nonce() -> String {
@@ -221,32 +227,32 @@ mod tests {
     }
 
     #[test]
-    fn only_who_knows_the_secret_can_ask_and_grant() {
+    fn requests_and_grants_need_the_secret() {
         let key = |secret: &str| Key::new(&Token(secret.into()));
         let (ours, other) = (key("one secret"), key("another secret"));
         let hello = Hello::new("e");
-        let ask = ours.ask(&hello, shape(), "r".into(), 7);
-        assert!(ours.trusts_ask(&hello, &ask) && !other.trusts_ask(&hello, &ask));
-        assert!(!ours.trusts_ask(&Hello::new("e"), &ask), "a proof is good for one connection");
-        let Answer::Granted { proof, .. } = ours.grant(&hello, &ask, 1) else { panic!() };
-        assert!(ours.trusts_grant(&hello, ask.nonce(), &proof));
-        assert!(!other.trusts_grant(&hello, ask.nonce(), &proof));
-        assert!(!ours.trusts_grant(&hello, ask.nonce(), &ask.proof), "a proof cannot be sent back");
+        let request = ours.request(&hello, shape(), "r".into(), 7);
+        assert!(ours.verify_request(&hello, &request) && !other.verify_request(&hello, &request));
+        assert!(!ours.verify_request(&Hello::new("e"), &request), "a proof is good for one connection");
+        let Answer::Granted { proof, .. } = ours.grant(&hello, &request, 1) else { panic!() };
+        assert!(ours.verify_grant(&hello, request.nonce(), &proof));
+        assert!(!other.verify_grant(&hello, request.nonce(), &proof));
+        assert!(!ours.verify_grant(&hello, request.nonce(), &request.proof), "a proof cannot be sent back");
     }
 
     #[test]
-    fn shapes_that_differ_are_told_apart_in_a_sentence() {
-        assert_eq!(shape().misfit(&shape()), None);
+    fn shapes_that_differ_are_described_in_a_sentence() {
+        assert_eq!(shape().mismatch(&shape()), None);
         let other = Shape { model: "2e".into(), ..shape() };
-        let words = shape().misfit(&other);
+        let words = shape().mismatch(&other);
         assert_eq!(words.as_deref(), Some("the models' weights differ: 1f here, 2e at the other engine"));
         let other = Shape { block_tokens: 32, ..shape() };
         let words = "the tokens of a block (--block-size) differ: 16 here, 32 at the other engine";
-        assert_eq!(shape().misfit(&other).as_deref(), Some(words));
+        assert_eq!(shape().mismatch(&other).as_deref(), Some(words));
     }
 
     #[tokio::test]
-    async fn a_message_has_a_length_that_is_kept() {
+    async fn long_messages_are_refused() {
         let mut bytes = Vec::new();
         send(&mut bytes, &TransferAck { blocks: 3 }).await.unwrap();
         assert_eq!(receive::<TransferAck>(&mut bytes.as_slice()).await.unwrap().blocks, 3);

@@ -1,4 +1,4 @@
-//! One engine's part in divided requests: which half it computes, and its communication with the other engine.
+//! The connector of an engine: which part of a request it computes, and the transfer of KV caches to and from other engines.
 
 use std::{
     net::SocketAddr,
@@ -13,10 +13,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use xxhash_rust::xxh64::xxh64;
 
 use super::{
-    config::{OnFailure, Settings},
+    config::{LoadFailurePolicy, Settings},
     fetch::{FetchError, FetchSpec, FetchedBlocks, fetch},
-    serve::Host,
-    shelf::{Name, Shelf},
+    leases::{Leases, TransferId},
+    serve::BlockServer,
     wire::Key,
 };
 use crate::{
@@ -26,51 +26,51 @@ use crate::{
     weights::Weights,
 };
 
-/// The time between two looks at the prompts that are not fetched, when the engine ends.
+/// How often an engine that shuts down checks whether other engines have fetched their prompts.
 const FETCH_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The connector of an engine that divides requests with other engines.
-pub(crate) struct Exchange {
+pub(crate) struct Connector {
     settings: Settings,
-    host: Arc<Host>,
+    server: Arc<BlockServer>,
     block_tokens: usize,
     block_numbers: usize,
-    /// One permit for each MiB of fetched blocks that are not in the cache yet.
-    room: Arc<Semaphore>,
-    /// One permit for each request that waits for its blocks.
-    queue: Semaphore,
+    /// A permit for each MiB of fetched blocks that are not in the cache yet.
+    fetch_memory: Arc<Semaphore>,
+    /// A permit for each request that may wait for its blocks.
+    fetch_slots: Semaphore,
     transfers: Transfers,
 }
 
 /// A prompt that is computed for another engine.
 pub(crate) struct PrefillHandoff {
-    name: Name,
+    id: TransferId,
     prompt: u64,
-    /// Receives the numbers of the blocks when they are kept.
-    kept: oneshot::Sender<Vec<usize>>,
+    /// Receives the numbers of the blocks when they are leased.
+    leased: oneshot::Sender<Vec<usize>>,
 }
 
 /// The blocks of a prompt that another engine has computed.
 pub(crate) struct ImportedBlocks {
     pub(crate) numbers: Vec<f32>,
-    _room: OwnedSemaphorePermit,
+    _memory: OwnedSemaphorePermit,
 }
 
-/// This engine's part of a request.
+/// The transfers before and after this engine's part of a request.
 #[derive(Default)]
-pub(crate) struct Share {
+pub(crate) struct RequestTransfers {
     /// Moves to the first sequence.
-    pub(crate) handing: Option<PrefillHandoff>,
+    pub(crate) handoff: Option<PrefillHandoff>,
     /// Is cloned for every sequence.
-    pub(crate) given: Option<Arc<ImportedBlocks>>,
-    /// The transfer parameters, and the receiver of the kept blocks.
-    kept: Option<(Value, oneshot::Receiver<Vec<usize>>)>,
+    pub(crate) imported: Option<Arc<ImportedBlocks>>,
+    /// The transfer parameters, and the receiver of the leased blocks.
+    leased: Option<(Value, oneshot::Receiver<Vec<usize>>)>,
 }
 
-/// Decides which part of a request this engine computes. Without a connector, it computes the whole request, like vLLM.
-pub(crate) async fn share(exchange: Option<&Exchange>, job: &Job) -> Result<Share, Refusal> {
-    if let Some(exchange) = exchange {
-        return exchange.share(job).await;
+/// Prepares the part of a request that this engine computes. Without a connector, it computes the whole request, like vLLM.
+pub(crate) async fn prepare(connector: Option<&Connector>, job: &Job) -> Result<RequestTransfers, Refusal> {
+    if let Some(connector) = connector {
+        return connector.prepare(job).await;
     }
     if job.part != Part::Whole {
         tracing::warn!(
@@ -78,17 +78,17 @@ pub(crate) async fn share(exchange: Option<&Exchange>, job: &Job) -> Result<Shar
              The engine computes the whole request and transfers nothing."
         );
     }
-    Ok(Share::default())
+    Ok(RequestTransfers::default())
 }
 
-// === impl Share ===
+// === impl RequestTransfers ===
 
-impl Share {
-    /// Waits until the prompt's blocks are kept, and returns the parameters for the other engine.
+impl RequestTransfers {
+    /// Waits until the prompt's blocks are leased, and returns the parameters for the other engine.
     pub(crate) async fn params(self) -> Option<Value> {
-        let (mut params, kept) = self.kept?;
+        let (mut params, leased) = self.leased?;
         // If the sender was dropped, the prompt was not computed completely, and there is nothing to fetch.
-        params["remote_block_ids"] = json!([kept.await.ok()?]);
+        params["remote_block_ids"] = json!([leased.await.ok()?]);
         Some(params)
     }
 }
@@ -96,18 +96,18 @@ impl Share {
 // === impl PrefillHandoff ===
 
 impl PrefillHandoff {
-    /// Keeps the blocks for the other engine.
-    pub(crate) fn keep(self, on: &Shelf, blocks: Vec<Block>) {
+    /// Leases the blocks to the other engine.
+    pub(crate) fn lease(self, leases: &Leases, blocks: Vec<Block>) {
         let numbers = blocks.iter().map(|block| block.index()).collect();
-        on.keep(self.name, self.prompt, blocks, Instant::now());
-        // The send fails if the client has left. The blocks are released when their time is over.
-        let _ = self.kept.send(numbers);
+        leases.grant(self.id, self.prompt, blocks, Instant::now());
+        // The send fails if the client has disconnected. The blocks are released when the lease expires.
+        let _ = self.leased.send(numbers);
     }
 }
 
-// === impl Exchange ===
+// === impl Connector ===
 
-impl Exchange {
+impl Connector {
     /// Creates the connector of an engine with these weights and this cache. At most `max_waiting` requests wait for blocks.
     pub(crate) fn new(
         settings: &Settings,
@@ -121,20 +121,24 @@ impl Exchange {
             (kv.shape(weights.digest()?), kv.bytes(), kv.block_bytes())
         };
         // The other half of the cache is left for prompts that are being computed.
-        let max_kept = cache_bytes / block_bytes / 2;
-        let engine = settings.connector.engine_id.clone();
-        let engine = engine.unwrap_or_else(|| format!("{:032x}", rand::random::<u128>()));
+        let max_leased = cache_bytes / block_bytes / 2;
+        let engine_id = settings.config.engine_id.clone();
+        let engine_id = engine_id.unwrap_or_else(|| format!("{:032x}", rand::random::<u128>()));
         Ok(Self {
             block_tokens: shape.block_tokens,
             block_numbers: block_bytes / size_of::<f32>(),
             // A whole prompt always fits, because it also fits into the cache.
-            room: Arc::new(Semaphore::new(mebibytes(cache_bytes) as usize)),
-            queue: Semaphore::new(max_waiting),
-            host: Arc::new(Host {
+            fetch_memory: Arc::new(Semaphore::new(mebibytes(cache_bytes) as usize)),
+            fetch_slots: Semaphore::new(max_waiting),
+            server: Arc::new(BlockServer {
                 key: Arc::new(Key::new(&settings.token)),
-                engine,
+                engine_id,
                 shape,
-                shelf: Arc::new(Shelf::new(settings.connector.lease, max_kept, transfers.expired.clone())),
+                leases: Arc::new(Leases::new(
+                    settings.config.lease_duration,
+                    max_leased,
+                    transfers.expired.clone(),
+                )),
                 kv: Arc::clone(kv),
             }),
             settings: settings.clone(),
@@ -142,29 +146,29 @@ impl Exchange {
         })
     }
 
-    /// The blocks that are kept for other engines.
-    pub(crate) fn shelf(&self) -> Arc<Shelf> {
-        Arc::clone(&self.host.shelf)
+    /// The leases of blocks to other engines.
+    pub(crate) fn leases(&self) -> Arc<Leases> {
+        Arc::clone(&self.server.leases)
     }
 
-    /// Waits until other engines have fetched all prompts that were computed for them, or these have expired.
-    pub(crate) async fn until_fetched(&self) {
-        while self.host.shelf.has_prompts(Instant::now()) {
+    /// Waits until other engines have fetched all prompts that were computed for them, or the leases have expired.
+    pub(crate) async fn drain(&self) {
+        while self.server.leases.has_active(Instant::now()) {
             tokio::time::sleep(FETCH_POLL_INTERVAL).await;
         }
     }
 
     /// Returns the server of blocks and its address. Returns `None` if this engine does not compute prompts for others.
-    pub(crate) fn host(&self) -> Option<(Arc<Host>, SocketAddr)> {
-        let produces = self.settings.connector.role.produces();
-        produces.then(|| (Arc::clone(&self.host), self.settings.address))
+    pub(crate) fn server(&self) -> Option<(Arc<BlockServer>, SocketAddr)> {
+        let produces = self.settings.config.role.produces();
+        produces.then(|| (Arc::clone(&self.server), self.settings.address))
     }
 
-    /// Decides which part of a request this engine computes. If another engine has computed the prompt, fetches its blocks.
-    async fn share(&self, job: &Job) -> Result<Share, Refusal> {
-        let role = self.settings.connector.role;
+    /// Checks the part of a request that this engine computes. If another engine has computed the prompt, fetches its blocks.
+    async fn prepare(&self, job: &Job) -> Result<RequestTransfers, Refusal> {
+        let role = self.settings.config.role;
         match job.part {
-            Part::Whole => Ok(Share::default()),
+            Part::Whole => Ok(RequestTransfers::default()),
             Part::Prefill if !role.produces() => Err(wrong_role("kv_consumer", "do_remote_decode")),
             Part::Decode if !role.consumes() => Err(wrong_role("kv_producer", "do_remote_prefill")),
             Part::Prefill | Part::Decode if job.prompts.len() > 1 => Err(Refusal::field(
@@ -172,37 +176,43 @@ impl Exchange {
                 "Engines share requests with one prompt: send each prompt by itself.",
             )),
             Part::Prefill => {
-                let (sender, kept) = oneshot::channel();
-                let name = Name::new();
-                let handing = PrefillHandoff { name, prompt: digest(job), kept: sender };
-                Ok(Share { handing: Some(handing), given: None, kept: Some((self.params(name), kept)) })
+                let (sender, leased) = oneshot::channel();
+                let id = TransferId::new();
+                let handoff = PrefillHandoff { id, prompt: prompt_hash(job), leased: sender };
+                Ok(RequestTransfers {
+                    handoff: Some(handoff),
+                    imported: None,
+                    leased: Some((self.params(id), leased)),
+                })
             }
             Part::Decode => self.decode(job).await,
         }
     }
 
-    async fn decode(&self, job: &Job) -> Result<Share, Refusal> {
+    async fn decode(&self, job: &Job) -> Result<RequestTransfers, Refusal> {
         let Some(remote) = &job.handover.remote else {
             tracing::warn!(
                 "kv_transfer_params have no address of the KV cache; computing the prompt in this engine."
             );
-            return Ok(Share::default());
+            return Ok(RequestTransfers::default());
         };
         // While its blocks are fetched, a request is in no queue of the worker, so these requests have a limit of their
         // own.
-        let Ok(_waiting) = self.queue.try_acquire() else {
+        let Ok(_waiting) = self.fetch_slots.try_acquire() else {
             return Err(queue_is_full());
         };
         match self.fetch(job, remote).await {
-            Ok(given) => Ok(Share { given: Some(Arc::new(given)), ..Share::default() }),
+            Ok(imported) => {
+                Ok(RequestTransfers { imported: Some(Arc::new(imported)), ..RequestTransfers::default() })
+            }
             Err(error) => {
                 self.transfers.failed.inc();
-                let why = sentence(&error);
-                tracing::warn!(error = why, "Could not get the KV cache of a prompt.");
-                match self.settings.connector.on_failure {
-                    OnFailure::Recompute => Ok(Share::default()),
-                    OnFailure::Fail => Err(Refusal::failed(format!(
-                        "KV cache load failed: {why}. To compute the prompt in this engine instead, set \
+                let reason = sentence(&error);
+                tracing::warn!(error = reason, "Could not get the KV cache of a prompt.");
+                match self.settings.config.load_failure_policy {
+                    LoadFailurePolicy::Recompute => Ok(RequestTransfers::default()),
+                    LoadFailurePolicy::Fail => Err(Refusal::failed(format!(
+                        "KV cache load failed: {reason}. To compute the prompt in this engine instead, set \
                          kv_load_failure_policy to \"recompute\"."
                     ))),
                 }
@@ -216,35 +226,35 @@ impl Exchange {
         let bytes = blocks * self.block_numbers * size_of::<f32>();
         let permits = mebibytes(bytes);
         // The permits live as long as the fetched blocks: until the worker has copied them into its cache.
-        let room = Arc::clone(&self.room).acquire_many_owned(permits).await;
-        let room = room.expect("the semaphore is never closed");
-        let wanted = FetchSpec {
-            shape: self.host.shape.clone(),
-            prompt: digest(job),
+        let memory = Arc::clone(&self.fetch_memory).acquire_many_owned(permits).await;
+        let memory = memory.expect("the semaphore is never closed");
+        let spec = FetchSpec {
+            shape: self.server.shape.clone(),
+            prompt: prompt_hash(job),
             blocks,
             block_numbers: self.block_numbers,
         };
-        let FetchedBlocks { numbers, agreed, moved, acknowledged } =
-            fetch(remote, &self.host.key, wanted).await?;
-        self.transfers.moved(agreed, moved, bytes, blocks);
+        let FetchedBlocks { numbers, handshake, transfer, acknowledged } =
+            fetch(remote, &self.server.key, spec).await?;
+        self.transfers.received(handshake, transfer, bytes, blocks);
         if !acknowledged {
             self.transfers.failed_notifications.inc();
             self.transfers.failed.inc();
         }
-        Ok(ImportedBlocks { numbers, _room: room })
+        Ok(ImportedBlocks { numbers, _memory: memory })
     }
 
-    /// Returns the transfer parameters of a kept prompt, without its blocks.
-    fn params(&self, name: Name) -> Value {
-        let mut params = prefilled(&self.host.engine, self.settings.address);
-        params["remote_request_id"] = name.to_string().into();
+    /// Returns the transfer parameters of a leased prompt, without its blocks.
+    fn params(&self, id: TransferId) -> Value {
+        let mut params = prefilled(&self.server.engine_id, self.settings.address);
+        params["remote_request_id"] = id.to_string().into();
         params["tp_size"] = 1.into();
         params
     }
 }
 
 /// Returns a hash of the tokens of a job's prompt.
-fn digest(job: &Job) -> u64 {
+fn prompt_hash(job: &Job) -> u64 {
     let tokens = job.prompts.iter().flat_map(|prompt| &prompt.tokens);
     xxh64(&tokens.flat_map(|token| token.to_le_bytes()).collect::<Vec<u8>>(), 0)
 }
