@@ -14,7 +14,7 @@ fn prompt(start: u32, tokens: u32) -> Prompt {
 }
 
 fn take(cache: &mut KvCache, prompt: &Prompt, generated: usize) -> Option<RequestBlocks> {
-    cache.take(&prompt.0, prompt.1, generated, 0).map(|taken| taken.held)
+    cache.take(&prompt.0, prompt.1, generated, 0).map(|allocation| allocation.held)
 }
 
 #[test]
@@ -190,13 +190,13 @@ proptest! {
                     let hashes = chained(&letters);
                     let tokens = hashes.len() * block_size + further.min(block_size - 1);
                     prop_assert_eq!(cache.prefix(&hashes), single.prefix(&hashes));
-                    let taken = cache.take(&hashes, tokens, generated, stored);
+                    let allocation = cache.take(&hashes, tokens, generated, stored);
                     let expected = single.take(&hashes, tokens, generated, stored);
-                    let told = taken.as_ref().map(|Allocation { held, added, evicted }| {
+                    let allocated = allocation.as_ref().map(|Allocation { held, added, evicted }| {
                         (held.own_tokens, held.stored_tokens, added.clone(), evicted.clone())
                     });
-                    prop_assert_eq!(told, expected.as_ref().map(|(_, told)| told.clone()));
-                    held.extend(taken.map(|taken| taken.held).zip(expected.map(|(held, _)| held)));
+                    prop_assert_eq!(allocated, expected.as_ref().map(|(_, allocated)| allocated.clone()));
+                    held.extend(allocation.map(|allocation| allocation.held).zip(expected.map(|(held, _)| held)));
                 }
                 Step::Release(index) if !held.is_empty() => {
                     let (own, expected) = held.swap_remove(index.index(held.len()));
@@ -220,7 +220,7 @@ proptest! {
             match step {
                 Step::Take(letters, _, generated, stored) => {
                     let hashes: Arc<[BlockHash]> = letters.iter().map(|letter| u64::from(*letter)).collect();
-                    held.extend(cache.take(&hashes, hashes.len(), generated, stored).map(|taken| taken.held));
+                    held.extend(cache.take(&hashes, hashes.len(), generated, stored).map(|allocation| allocation.held));
                 }
                 Step::Release(index) if !held.is_empty() => cache.release(&held.swap_remove(index.index(held.len()))),
                 Step::Release(_) => {}
