@@ -195,9 +195,9 @@ impl<'a> Reader<'a> {
     }
 
     fn take(&mut self, length: u64) -> Option<&'a [u8]> {
-        let taken = self.bytes[self.at..].get(..usize::try_from(length).ok()?)?;
-        self.at += taken.len();
-        Some(taken)
+        let bytes = self.bytes[self.at..].get(..usize::try_from(length).ok()?)?;
+        self.at += bytes.len();
+        Some(bytes)
     }
 
     fn big_endian(&mut self, width: usize) -> Option<u64> {

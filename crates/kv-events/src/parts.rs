@@ -85,10 +85,10 @@ mod tests {
         #[test]
         fn parts_have_the_effect_of_the_whole(events in prop::collection::vec(event(), 0..12), blocks in 1..5_usize) {
             let limits = Limits { block_tokens: 4, ..Limits::default() };
-            let (mut whole, mut split) = (Index::new(limits.clone()), Index::new(limits.clone()));
+            let (mut unsplit, mut split) = (Index::new(limits.clone()), Index::new(limits.clone()));
             let mut prompts = Vec::new();
             for event in &events {
-                whole.apply(0, "m", event);
+                unsplit.apply(0, "m", event);
                 for part in event.parts(blocks) {
                     if let Event::Stored(stored) = part.as_ref() {
                         prop_assert!(stored.hashes.len() <= blocks || !stored.is_whole());
@@ -101,10 +101,10 @@ mod tests {
                     prompts.push(stored.tokens.clone());
                 }
             }
-            prop_assert_eq!((whole.len(), whole.traffic(), whole.removals()), (split.len(), split.traffic(), split.removals()));
+            prop_assert_eq!((unsplit.len(), unsplit.traffic(), unsplit.removals()), (split.len(), split.traffic(), split.removals()));
             for tokens in prompts {
-                let keys = whole.keys("m", &tokens, "");
-                prop_assert_eq!(whole.held(&keys, &[0]), split.held(&keys, &[0]));
+                let keys = unsplit.keys("m", &tokens, "");
+                prop_assert_eq!(unsplit.held(&keys, &[0]), split.held(&keys, &[0]));
             }
         }
     }

@@ -154,8 +154,8 @@ impl Connection {
     /// Appends a message to the output. Must only be called if the connection is ready.
     pub fn send<F: AsRef<[u8]>>(&mut self, frames: &[F]) {
         for (index, frame) in frames.iter().enumerate() {
-            let more = if index + 1 < frames.len() { MORE } else { 0 };
-            self.frame(more, frame.as_ref());
+            let flags = if index + 1 < frames.len() { MORE } else { 0 };
+            self.frame(flags, frame.as_ref());
         }
     }
 
@@ -342,16 +342,16 @@ mod tests {
 
     /// Exchanges bytes between two connections, in pieces of `piece` bytes, until both have no more output.
     fn exchange(left: &mut Connection, right: &mut Connection, piece: usize) -> [Vec<ZmtpEvent>; 2] {
-        let mut said = [Vec::new(), Vec::new()];
+        let mut received = [Vec::new(), Vec::new()];
         while !left.output.is_empty() || !right.output.is_empty() {
             for bytes in std::mem::take(&mut left.output).chunks(piece) {
-                said[1].extend(right.receive(bytes).unwrap());
+                received[1].extend(right.receive(bytes).unwrap());
             }
             for bytes in std::mem::take(&mut right.output).chunks(piece) {
-                said[0].extend(left.receive(bytes).unwrap());
+                received[0].extend(left.receive(bytes).unwrap());
             }
         }
-        said
+        received
     }
 
     #[test]
@@ -362,9 +362,12 @@ mod tests {
             assert_eq!(exchange(&mut sub, &mut publisher, piece), [[ZmtpEvent::Ready], [ZmtpEvent::Ready]]);
             sub.subscribe(b"kv@");
             publisher.send(&[b"kv@a".to_vec(), vec![0; 8], vec![7; 70_000]]);
-            let said = exchange(&mut sub, &mut publisher, piece);
-            assert_eq!(said[1], [ZmtpEvent::Subscribe(b"kv@".to_vec())]);
-            assert_eq!(said[0], [ZmtpEvent::Message(vec![b"kv@a".to_vec(), vec![0; 8], vec![7; 70_000]])]);
+            let received = exchange(&mut sub, &mut publisher, piece);
+            assert_eq!(received[1], [ZmtpEvent::Subscribe(b"kv@".to_vec())]);
+            assert_eq!(
+                received[0],
+                [ZmtpEvent::Message(vec![b"kv@a".to_vec(), vec![0; 8], vec![7; 70_000]])]
+            );
         }
     }
 

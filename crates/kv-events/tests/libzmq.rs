@@ -53,13 +53,13 @@ fn line(lines: &mut impl BufRead) -> String {
 struct Peer {
     connection: Connection,
     stream: TcpStream,
-    said: Vec<ZmtpEvent>,
+    received: Vec<ZmtpEvent>,
 }
 
 impl Peer {
     fn new(socket: Socket, stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        Self { connection: Connection::new(socket, Bounds::default()), stream, said: Vec::new() }
+        Self { connection: Connection::new(socket, Bounds::default()), stream, received: Vec::new() }
     }
 
     fn flush(&mut self) {
@@ -70,12 +70,12 @@ impl Peer {
         let mut bytes = [0; 4096];
         loop {
             self.flush();
-            if !self.said.is_empty() {
-                return self.said.remove(0);
+            if !self.received.is_empty() {
+                return self.received.remove(0);
             }
             let length = self.stream.read(&mut bytes).unwrap();
             assert!(length > 0, "the peer closed the connection");
-            self.said = self.connection.receive(&bytes[..length]).unwrap();
+            self.received = self.connection.receive(&bytes[..length]).unwrap();
         }
     }
 }

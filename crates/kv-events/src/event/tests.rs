@@ -35,9 +35,9 @@ fn a_payload_that_is_cut_anywhere_is_refused() {
         medium: "gpu".into(),
         ..Stored::default()
     }))];
-    let whole = Batch { events, ..Batch::default() }.encode(false);
-    for length in 0..whole.len() {
-        assert!(Batch::decode(&whole[..length]).is_err(), "{length}");
+    let encoded = Batch { events, ..Batch::default() }.encode(false);
+    for length in 0..encoded.len() {
+        assert!(Batch::decode(&encoded[..length]).is_err(), "{length}");
     }
 }
 

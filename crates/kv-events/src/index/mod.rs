@@ -211,8 +211,8 @@ impl Index {
             self.tiers.forget(holder);
             return false;
         };
-        let gone: Vec<u32> = blocks.values().copied().take(entries).collect();
-        for id in gone {
+        let ids: Vec<u32> = blocks.values().copied().take(entries).collect();
+        for id in ids {
             self.remove(id);
         }
         let has_more = self.by_engine.contains_key(&holder);

@@ -236,17 +236,17 @@ proptest! {
                     if let Some(path) = &mut path {
                         for hash in hashes {
                             path.extend(tokens(hash));
-                            let kept = model.entry((holder, cpu, hash)).or_default();
-                            kept.0 += 1;
-                            kept.1.clone_from(path);
+                            let held = model.entry((holder, cpu, hash)).or_default();
+                            held.0 += 1;
+                            held.1.clone_from(path);
                         }
                     }
                 }
                 Op::Remove { holder, cpu, hash } => {
                     index.apply(holder, MODEL, &Event::Removed { hashes: vec![hash], medium: medium(cpu) });
-                    if let Some(kept) = model.get_mut(&(holder, cpu, hash)) {
-                        kept.0 -= 1;
-                        if kept.0 == 0 {
+                    if let Some(held) = model.get_mut(&(holder, cpu, hash)) {
+                        held.0 -= 1;
+                        if held.0 == 0 {
                             model.remove(&(holder, cpu, hash));
                         }
                     }
@@ -268,8 +268,8 @@ proptest! {
                 .map(|holder| {
                     let mut sum = 0.0;
                     for length in (2..=path.len()).step_by(2) {
-                        let on = |cpu: bool| model.iter().any(|((owner, on_cpu, _), (_, kept))| {
-                            (*owner, *on_cpu, kept.as_slice()) == (holder, cpu, &path[..length])
+                        let on = |cpu: bool| model.iter().any(|((owner, on_cpu, _), (_, held))| {
+                            (*owner, *on_cpu, held.as_slice()) == (holder, cpu, &path[..length])
                         });
                         sum += match (on(false), on(true)) {
                             (true, _) => 1.0,

@@ -37,12 +37,12 @@ impl Tiers {
 
     /// Returns the number of a tier of this endpoint. Unknown tiers have the number that further tiers share.
     pub(super) fn number(&self, holder: u32, name: &str) -> u16 {
-        let named = self.weights.iter().position(|(known, _)| known == name);
+        let configured = self.weights.iter().position(|(known, _)| known == name);
         let own = || {
             let place = self.own.get(&holder)?.iter().position(|known| known == name)?;
             Some(self.weights.len() + place)
         };
-        named.or_else(own).map_or(self.shared(), |number| u16::try_from(number).unwrap_or(u16::MAX))
+        configured.or_else(own).map_or(self.shared(), |number| u16::try_from(number).unwrap_or(u16::MAX))
     }
 
     /// All numbers that blocks of this endpoint may have.
