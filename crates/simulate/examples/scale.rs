@@ -95,7 +95,7 @@ struct Part {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let wanted = std::env::args().nth(1).unwrap_or_default();
+    let title_filter = std::env::args().nth(1).unwrap_or_default();
     println!("{INTRODUCTION}");
     let traffic = |kind, rate, requests| Traffic {
         kind,
@@ -148,7 +148,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     for part in [small, agents, large, events] {
         println!("{}", part.introduction);
-        for (title, what, config) in part.tables.iter().filter(|(title, ..)| title.contains(&wanted)) {
+        for (title, what, config) in part.tables.iter().filter(|(title, ..)| title.contains(&title_filter)) {
             table(&part, title, what, config)?;
         }
         println!("{}", part.results);

@@ -46,9 +46,9 @@ impl AutoscalerSettings {
             metadata: Some(metadata.into()),
             ..KedaTrigger::default()
         };
-        let least = if is_keda { bounds.0 } else { bounds.0.max(1) };
+        let min_replicas = if is_keda { bounds.0 } else { bounds.0.max(1) };
         Self(ScaledObjectSpec {
-            min_replica_count: Some(least),
+            min_replica_count: Some(min_replicas),
             max_replica_count: Some(bounds.1),
             polling_interval: (!is_keda).then_some(HPA_SECONDS),
             triggers: vec![trigger],

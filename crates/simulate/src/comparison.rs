@@ -27,9 +27,10 @@ pub(crate) fn sentences(difference: &Difference) -> Vec<String> {
     let change = |kind: &KindDifference| {
         kind.moved_means.ttft.change().abs() * float(kind.moved_means.requests as u64)
     };
-    let least = kinds.first().map_or(0.0, change) * MIN_PART;
-    let named = kinds.iter().take(2).enumerate().filter(|(index, kind)| *index == 0 || change(kind) >= least);
-    let mut sentences: Vec<String> = named.map(|(_, kind)| of_kind(kind, first, other)).collect();
+    let threshold = kinds.first().map_or(0.0, change) * MIN_PART;
+    let mentioned =
+        kinds.iter().take(2).enumerate().filter(|(index, kind)| *index == 0 || change(kind) >= threshold);
+    let mut sentences: Vec<String> = mentioned.map(|(_, kind)| of_kind(kind, first, other)).collect();
     if stayed.requests > 0 {
         let verb = if stayed.requests == 1 { "request goes" } else { "requests go" };
         sentences.push(format!("{} sampled {verb} to the same place{}", stayed.requests, means(stayed)));

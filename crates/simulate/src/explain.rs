@@ -19,8 +19,8 @@ const MIN_SHARE: f64 = 0.02;
 struct PluginCount {
     plugin: String,
     weight: Option<f64>,
-    part: f64,
-    whole: f64,
+    sum: f64,
+    total: f64,
 }
 
 /// Counts over a sample of the decisions.
@@ -47,29 +47,29 @@ impl PluginCounts {
             // Totals and scores have the order of the candidates that passed the filters.
             let rests = totals.iter().zip(&scorer.scores).map(|(total, (_, score))| {
                 // As the scheduler counts it.
-                let counted = if score.is_nan() { 0.0 } else { score.clamp(0.0, 1.0) };
-                total - counted * scorer.weight
+                let clamped = if score.is_nan() { 0.0 } else { score.clamp(0.0, 1.0) };
+                total - clamped * scorer.weight
             });
-            let part = if run.ignores_scores { 0.0 } else { changed(&totals, &rests.collect::<Vec<_>>()) };
-            self.count(&scorer.plugin, Some(scorer.weight), part, 1.0);
+            let sum = if run.ignores_scores { 0.0 } else { changed(&totals, &rests.collect::<Vec<_>>()) };
+            self.count(&scorer.plugin, Some(scorer.weight), sum, 1.0);
         }
     }
 
-    fn count(&mut self, plugin: &str, weight: Option<f64>, part: f64, whole: f64) {
+    fn count(&mut self, plugin: &str, weight: Option<f64>, sum: f64, total: f64) {
         let known = self.0.iter().position(|count| count.plugin == plugin && count.weight == weight);
         let index = known.unwrap_or_else(|| {
-            self.0.push(PluginCount { plugin: plugin.to_owned(), weight, part: 0.0, whole: 0.0 });
+            self.0.push(PluginCount { plugin: plugin.to_owned(), weight, sum: 0.0, total: 0.0 });
             self.0.len() - 1
         });
-        self.0[index].part += part;
-        self.0[index].whole += whole;
+        self.0[index].sum += sum;
+        self.0[index].total += total;
     }
 
     pub(crate) fn shares(&self) -> Vec<PluginShare> {
         let share = |count: &PluginCount| PluginShare {
             plugin: count.plugin.clone(),
             weight: count.weight,
-            share: rounded(ratio(count.part, count.whole)),
+            share: rounded(ratio(count.sum, count.total)),
         };
         self.0.iter().map(share).collect()
     }
@@ -135,7 +135,9 @@ pub fn advice(reports: &[Report], differences: &[Difference]) -> Vec<String> {
             number(other.ttft.p50),
             (other.hit_ratio - first.hit_ratio) * 100.0
         ));
-        let own = differences.iter().filter(|one| one.first == first.policy && one.other == other.policy);
+        let own = differences
+            .iter()
+            .filter(|difference| difference.first == first.policy && difference.other == other.policy);
         sentences.extend(own.flat_map(comparison::sentences));
     }
     sentences

@@ -38,7 +38,7 @@ impl Histogram {
         if self.counts.len() < other.counts.len() {
             self.counts.resize(other.counts.len(), 0);
         }
-        self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
+        self.counts.iter_mut().zip(&other.counts).for_each(|(count, added)| *count += added);
         self.count += other.count;
         self.sum += other.sum;
     }

@@ -137,8 +137,10 @@ impl TraceFormat {
         let number = |index: usize| -> Result<u64, String> {
             let text = field(index)?;
             // Some tables have counts as `374.0`.
-            let whole = text.strip_suffix(".0").unwrap_or(text);
-            whole.parse().map_err(|_| format!("column {}: `{text}`: expected a number of tokens", index + 1))
+            let integer = text.strip_suffix(".0").unwrap_or(text);
+            integer
+                .parse()
+                .map_err(|_| format!("column {}: `{text}`: expected a number of tokens", index + 1))
         };
         let at = field(columns.time)?;
         let at_ms = if self == Self::BurstGpt {

@@ -48,7 +48,7 @@ pub(crate) struct Member {
     pub(crate) generation: u64,
     pub(crate) since: u64,
     /// When it went. `None` while it is there.
-    pub(crate) gone: Option<u64>,
+    pub(crate) removed_at: Option<u64>,
     /// Whether it has started.
     pub(crate) is_ready: bool,
     /// Whether it gets no further requests.
@@ -89,7 +89,7 @@ impl Member {
             phase: longboat_engine_model::split_mix::mix(number as u64) % scrape.max(1),
             generation: 0,
             since: now,
-            gone: None,
+            removed_at: None,
             is_ready: true,
             is_draining: false,
             requests: 0,
@@ -134,7 +134,7 @@ impl Member {
 
     /// Takes it out of the pool for good.
     pub(crate) fn leave(&mut self, now: u64) {
-        self.gone = Some(now);
+        self.removed_at = Some(now);
         // No event of its engine counts any more.
         self.generation += 1;
         // An autoscaler adds and removes members as long as the trace goes on, and each cache has thousands of blocks.
@@ -142,7 +142,7 @@ impl Member {
     }
 
     pub(crate) fn is_candidate(&self) -> bool {
-        self.gone.is_none() && self.is_ready && !self.is_draining
+        self.removed_at.is_none() && self.is_ready && !self.is_draining
     }
 }
 

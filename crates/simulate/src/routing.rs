@@ -46,17 +46,17 @@ impl ModelRoutes {
 
     /// Counts the requests of a trace by their pool.
     pub fn count(&self, pools: usize, requests: impl Iterator<Item = TraceRequest>) -> RoutedRequests {
-        let mut counted = RoutedRequests { pools: vec![0; pools], unknown: BTreeMap::new() };
+        let mut routed = RoutedRequests { pools: vec![0; pools], unknown: BTreeMap::new() };
         for request in requests {
             if let Some(pool) = self.pool(&request) {
-                counted.pools[pool] += 1;
+                routed.pools[pool] += 1;
                 continue;
             }
             let name = request.asks_for();
-            let is_listed = counted.unknown.contains_key(name) || counted.unknown.len() < MAX_UNKNOWN_NAMES;
-            *counted.unknown.entry(if is_listed { name } else { "" }.to_owned()).or_default() += 1;
+            let is_listed = routed.unknown.contains_key(name) || routed.unknown.len() < MAX_UNKNOWN_NAMES;
+            *routed.unknown.entry(if is_listed { name } else { "" }.to_owned()).or_default() += 1;
         }
-        counted
+        routed
     }
 }
 
@@ -87,9 +87,9 @@ mod tests {
             request("", None),
             request("", None),
         ];
-        let counted = routes.count(2, requests.into_iter());
+        let counts = routes.count(2, requests.into_iter());
         let unknown = [(String::new(), 2), ("sql".to_owned(), 1)].into();
-        assert_eq!(counted, RoutedRequests { pools: vec![2, 1], unknown });
+        assert_eq!(counts, RoutedRequests { pools: vec![2, 1], unknown });
         let many = routes.count(2, (0..100).map(|number| request(&format!("m{number}"), None)));
         assert_eq!((many.unknown.len(), many.unknown[""]), (MAX_UNKNOWN_NAMES + 1, 68));
     }

@@ -272,8 +272,8 @@ pub(crate) fn time(at_ms: f64) -> Result<Duration, String> {
         Ok(Duration::from_secs_f64(at_ms / 1000.0))
     } else {
         // `{}` writes out all digits of a number such as 1e300.
-        let given = if at_ms.abs() > MAX_TIME_MS { format!("{at_ms:e}") } else { at_ms.to_string() };
-        Err(format!("time {given} ms: expected 0 to {MAX_TIME_MS}"))
+        let time = if at_ms.abs() > MAX_TIME_MS { format!("{at_ms:e}") } else { at_ms.to_string() };
+        Err(format!("time {time} ms: expected 0 to {MAX_TIME_MS}"))
     }
 }
 
@@ -424,10 +424,10 @@ mod tests {
     fn equal_segments_are_equal_tokens_and_unshared_ones_are_not() {
         let shared =
             TracePrompt::Segments(vec![Segment(5, 32), Segment(UNSHARED, 16), Segment(UNSHARED, 16)]);
-        let (one, two) = (shared.bytes(1, 0, Vec::new()), shared.bytes(2, 0, Vec::new()));
-        assert_eq!((one.len(), &one[..128]), (256, &two[..128]));
-        assert_ne!(one[128..192], two[128..192]);
-        assert_ne!(one[128..192], one[192..]);
+        let (first, second) = (shared.bytes(1, 0, Vec::new()), shared.bytes(2, 0, Vec::new()));
+        assert_eq!((first.len(), &first[..128]), (256, &second[..128]));
+        assert_ne!(first[128..192], second[128..192]);
+        assert_ne!(first[128..192], first[192..]);
     }
 
     #[test]

@@ -156,8 +156,8 @@ mod tests {
             let tokens = PromptTokens { bytes: vec![0; 4_000_000], ..PromptTokens::default() };
             conversations.keep(session, prompt, tokens);
             assert!(conversations.recent_bytes <= MAX_RECENT_BYTES);
-            let kept = conversations.recent.values().map(Turn::size).sum::<usize>();
-            assert_eq!(kept, conversations.recent_bytes);
+            let retained_bytes = conversations.recent.values().map(Turn::size).sum::<usize>();
+            assert_eq!(retained_bytes, conversations.recent_bytes);
         }
         assert!(conversations.recent.len() + conversations.older.len() <= 8);
         assert!(conversations.take(&turn(39)).is_some() && conversations.take(&turn(0)).is_none());

@@ -92,7 +92,7 @@ impl World<'_> {
                 self.numbers.push(number);
             }
         }
-        let present = self.members.iter().filter(|member| member.gone.is_none()).count();
+        let present = self.members.iter().filter(|member| member.removed_at.is_none()).count();
         self.most_endpoints = self.most_endpoints.max(present);
         self.wake_dispatchers();
     }
@@ -100,7 +100,7 @@ impl World<'_> {
     pub(super) fn change(&mut self, change: PoolChange, now: u64) {
         match change {
             PoolChange::Fail(number) => {
-                if self.members.get(number).is_none_or(|member| member.gone.is_some()) {
+                if self.members.get(number).is_none_or(|member| member.removed_at.is_some()) {
                     return;
                 }
                 self.members[number].leave(now);
@@ -143,7 +143,7 @@ impl World<'_> {
 
     /// The members of the first group that are there or start, the oldest first.
     pub(super) fn own_members(&self) -> Vec<usize> {
-        let own = |member: &Member| member.group == 0 && member.gone.is_none() && !member.is_draining;
+        let own = |member: &Member| member.group == 0 && member.removed_at.is_none() && !member.is_draining;
         (0..self.members.len()).filter(|number| own(&self.members[*number])).collect()
     }
 

@@ -20,7 +20,7 @@ impl World<'_> {
             output_tokens: if only_prompt { 1 } else { open.times.output_tokens },
             is_prefilled: open.is_prefilled,
         };
-        if self.members[member].gone.is_some() {
+        if self.members[member].removed_at.is_some() {
             self.note_refusal(number, Refusal::Lost);
             return self.end(number, now);
         }
@@ -63,7 +63,7 @@ impl World<'_> {
         self.members[number].outputs = outputs;
         let member = &mut self.members[number];
         if member.is_draining
-            && member.gone.is_none()
+            && member.removed_at.is_none()
             && member.engine.load().running + member.engine.load().waiting == 0
         {
             member.leave(now);

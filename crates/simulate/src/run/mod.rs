@@ -368,7 +368,7 @@ impl<'s> World<'s> {
         }
         let end = self.recorder.last();
         let seconds = self.members.iter().map(|member| {
-            let until = member.gone.unwrap_or(end).max(member.since);
+            let until = member.removed_at.unwrap_or(end).max(member.since);
             let present = Duration::from_nanos(until - member.since).as_secs_f64();
             present * self.settings.pool[member.group].accelerators
         });

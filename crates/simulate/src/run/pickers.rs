@@ -237,7 +237,8 @@ impl World<'_> {
         self.scrape(now);
         self.deliver_notices(now);
         let age = self.settings.scrape;
-        let entries: Vec<PoolEntry<'_>> = self.candidates.iter().map(|one| PoolEntry(one, age)).collect();
+        let entries: Vec<PoolEntry<'_>> =
+            self.candidates.iter().map(|endpoint| PoolEntry(endpoint, age)).collect();
         // Requests are sent at the moment at which they are admitted, so none is in between.
         let state = &self.states[self.pickers[picker].state];
         self.flow.detector.saturation(state, entries.iter(), &|| 0)
@@ -258,7 +259,7 @@ impl World<'_> {
         let rest = bytes.split_off(limit);
         let prompts = [Prompt { bytes, cut: rest.len() }];
         let headers = SessionHeader(request.session.as_deref());
-        let asked = Request {
+        let scheduler_request = Request {
             id: "",
             model: request.adapter.as_deref().unwrap_or(&request.model),
             cache_salt: "",
@@ -279,7 +280,7 @@ impl World<'_> {
         let now_ms = now / MILLISECOND;
         let Picker { state, random, .. } = &mut self.pickers[picker];
         let state = &mut self.states[*state];
-        let outcome = scheduler.schedule(state, &asked, &self.candidates, now_ms, random);
+        let outcome = scheduler.schedule(state, &scheduler_request, &self.candidates, now_ms, random);
         let [Prompt { mut bytes, .. }] = prompts;
         bytes.extend(rest);
         tokens.bytes = bytes;

@@ -22,16 +22,16 @@ impl World<'_> {
         let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
         let scale = Scale { wanted: count(own.len()), current: count(own.len()), ready: count(ready) };
         let queued = Queued { requests: self.queued() as u64, bytes: self.queued_bytes() };
-        let members = self.members.iter().filter(|member| member.gone.is_none() && member.is_ready);
+        let members = self.members.iter().filter(|member| member.removed_at.is_none() && member.is_ready);
         let snapshots: Vec<_> = members.map(Member::snapshot).collect();
         let Some(autoscaler) = &mut self.autoscaler else { return Ok(()) };
-        let wanted = autoscaler.replicas(&snapshots, queued, scale, Duration::from_nanos(now));
-        let wanted = wanted.map_err(RunError::Autoscaler)?;
+        let desired = autoscaler.replicas(&snapshots, queued, scale, Duration::from_nanos(now));
+        let desired = desired.map_err(RunError::Autoscaler)?;
         let next = now.saturating_add(nanos(autoscaler.interval()));
-        let wanted = usize::try_from(wanted).unwrap_or_default();
-        if wanted != own.len() {
+        let desired = usize::try_from(desired).unwrap_or_default();
+        if desired != own.len() {
             self.last_progress = now;
-            self.change(PoolChange::Replicas(wanted), now);
+            self.change(PoolChange::Replicas(desired), now);
         }
         let is_idle =
             self.open.len() == self.queued() && now.saturating_sub(self.last_progress) > nanos(MAX_IDLE);

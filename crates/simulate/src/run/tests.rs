@@ -98,9 +98,9 @@ fn a_request_alone_takes_the_times_of_its_engine() {
 fn the_same_seed_gives_the_same_bytes() {
     let settings = settings(vec![group("both", 4)]);
     let report = || simulate(PREFIX, &settings, traffic(Kind::Sessions, 20.0));
-    let (one, two) = (report(), report());
-    assert_eq!(serde_json::to_string(&one).unwrap(), serde_json::to_string(&two).unwrap());
-    assert_eq!(one, two, "the sample of requests is not in the text");
+    let (first, second) = (report(), report());
+    assert_eq!(serde_json::to_string(&first).unwrap(), serde_json::to_string(&second).unwrap());
+    assert_eq!(first, second, "the sample of requests is not in the text");
 }
 
 #[test]
@@ -111,8 +111,8 @@ fn the_picker_that_knows_prefixes_finds_more_of_them_and_says_so() {
     assert!(prefix.hit_ratio > random.hit_ratio + 0.05, "{} {}", prefix.hit_ratio, random.hit_ratio);
     let decisive = prefix.plugins.iter().max_by(|a, b| a.share.total_cmp(&b.share)).unwrap();
     assert_eq!(decisive.plugin, "prefix-cache-scorer");
-    let named = |name: &str, report| Report { policy: name.to_owned(), ..report };
-    let reports = [named("random", random), named("prefix", prefix)];
+    let with_policy = |name: &str, report| Report { policy: name.to_owned(), ..report };
+    let reports = [with_policy("random", random), with_policy("prefix", prefix)];
     assert_eq!(
         crate::advice(&reports, &crate::differences(&reports)),
         [
@@ -432,12 +432,15 @@ fn pickers_that_know_nothing_of_each_other_find_fewer_prefixes() {
         let settings = Settings { pickers, ..settings(vec![group("both", 12)]) };
         simulate(PREFIX, &settings, traffic(Kind::Sessions, 20.0)).hit_ratio
     };
-    let one = with(1, Sharing::Nothing);
+    let alone = with(1, Sharing::Nothing);
     let [together, soon, never] =
         [Sharing::After(Duration::ZERO), Sharing::After(Duration::from_millis(10)), Sharing::Nothing]
             .map(|sharing| with(6, sharing));
-    assert!((together - one).abs() < 0.03 && (soon - one).abs() < 0.05, "{one} {together} {soon} {never}");
-    assert!(never < one - 0.03, "{one} {never}");
+    assert!(
+        (together - alone).abs() < 0.03 && (soon - alone).abs() < 0.05,
+        "{alone} {together} {soon} {never}"
+    );
+    assert!(never < alone - 0.03, "{alone} {never}");
     let none = PickerSettings { number: 0, sharing: Sharing::Nothing };
     let none = Settings { pickers: none, ..settings(vec![group("both", 1)]) };
     assert!(matches!(run(&policy(PREFIX), &none, at(&[1]), &mut |_| {}), Err(RunError::Pickers(0))));
@@ -456,8 +459,8 @@ fn what_pickers_tell_each_other_is_forgotten_with_the_endpoint_and_the_request()
     };
     // Prefill ends after the 30 ms for some and before them for others; a later request must find no load that is left.
     let times: Vec<u64> = (0..60).map(|number| 1000 + number * 3).chain([60_000]).collect();
-    let one = || run(&policy(ACTIVE), &settings, at(&times), &mut |_| {}).unwrap();
-    let report = one();
+    let run_once = || run(&policy(ACTIVE), &settings, at(&times), &mut |_| {}).unwrap();
+    let report = run_once();
     assert_eq!(report.answered + report.rejections.lost, 61);
-    assert_eq!(serde_json::to_string(&report).unwrap(), serde_json::to_string(&one()).unwrap());
+    assert_eq!(serde_json::to_string(&report).unwrap(), serde_json::to_string(&run_once()).unwrap());
 }

@@ -160,7 +160,7 @@ impl Lengths {
         let spread = [("std_dev", self.std_dev), ("variance", self.variance)];
         match spread
             .into_iter()
-            .find(|(_, given)| given.is_some_and(|given| !(given >= 0.0 && given.is_finite())))
+            .find(|(_, value)| value.is_some_and(|value| !(value >= 0.0 && value.is_finite())))
         {
             Some((name, _)) => Err(format!("data.{field}.{name}: expected a number of at least 0")),
             None => Ok(()),

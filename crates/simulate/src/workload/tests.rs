@@ -46,21 +46,21 @@ data: {type: shared_prefix, shared_prefix: {num_unique_system_prompts: 1, num_us
 
 #[test]
 fn lengths_have_the_mean_and_the_deviation_of_their_distribution() {
-    for (given, mean, deviation) in [
+    for (yaml, mean, deviation) in [
         ("{mean: 500, min: 0, max: 100000}", 500.0, 200.0),
         ("{mean: 500, variance: 400, min: 0, max: 100000}", 500.0, 20.0),
         ("{type: lognormal, mean: 500, std_dev: 300, min: 0, max: 100000}", 500.0, 300.0),
         ("{type: uniform, min: 100, max: 700}", 400.0, 600.0 / 12_f64.sqrt()),
         ("{type: fixed, mean: 500}", 500.0, 0.0),
     ] {
-        let lengths: Lengths = serde_saphyr::from_str(given).unwrap();
+        let lengths: Lengths = serde_saphyr::from_str(yaml).unwrap();
         let mut random = StdRng::seed_from_u64(1);
         let drawn: Vec<f64> = (0..20_000).map(|_| crate::numbers::float(lengths.draw(&mut random))).collect();
         let count = crate::numbers::float(20_000);
         let average = drawn.iter().sum::<f64>() / count;
         let spread = (drawn.iter().map(|length| (length - average).powi(2)).sum::<f64>() / count).sqrt();
-        assert!((average - mean).abs() < 10.0, "{given}: {average}");
-        assert!((spread - deviation).abs() < 15.0, "{given}: {spread}");
+        assert!((average - mean).abs() < 10.0, "{yaml}: {average}");
+        assert!((spread - deviation).abs() < 15.0, "{yaml}: {spread}");
     }
 }
 
