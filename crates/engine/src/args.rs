@@ -265,7 +265,8 @@ mod tests {
         }
         assert_eq!(
             Args::parse(&["/m", "--max-num-seqs=9", "--max-num-batched-tokens=8"]).unwrap_err().to_string(),
-            "flag `--max-num-batched-tokens`: max_num_batched_tokens (8) must be greater than or equal to max_num_seqs (9)."
+            "flag `--max-num-batched-tokens`: max_num_batched_tokens (8) must be greater than or equal to \
+             max_num_seqs (9)."
         );
         let refused =
             Args::parse(&["/m", "--kv-transfer-config", r#"{"kv_connector": "LMCacheConnectorV1"}"#]);

@@ -114,13 +114,13 @@ impl Embedder {
 
 /// Reads whether vectors can be shortened, and to which lengths, from the fields that vLLM reads in `config.json`.
 fn shortened_lengths(weights: &Weights, width: usize) -> Vectors {
-    let mut vectors = Vectors { width, are_normalised: false, can_be_cut: false, lengths: Vec::new() };
+    let mut vectors = Vectors { width, are_normalised: false, is_matryoshka: false, lengths: Vec::new() };
     if let Weights::Safetensors(files) = weights {
         let lengths = files.config()["matryoshka_dimensions"].as_array();
         let lengths =
             lengths.into_iter().flatten().filter_map(|length| usize::try_from(length.as_u64()?).ok());
         vectors.lengths = lengths.filter(|length| (1..=width).contains(length)).collect();
-        vectors.can_be_cut = !vectors.lengths.is_empty() || files.config()["is_matryoshka"] == true;
+        vectors.is_matryoshka = !vectors.lengths.is_empty() || files.config()["is_matryoshka"] == true;
     }
     vectors
 }

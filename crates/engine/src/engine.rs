@@ -237,7 +237,7 @@ impl Engine {
                     pieces: Pieces::default(),
                     form: form.cloned(),
                     calls: job.tools.as_ref().map(Calls::new),
-                    stops: Stops::new(patterns.clone(), sampling.keeps_stop),
+                    stops: Stops::new(patterns.clone(), sampling.include_stop),
                     bad_words: bad_words.clone(),
                     sampling: Arc::clone(&sampling),
                     choice: number * job.copies + copy,

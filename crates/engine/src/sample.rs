@@ -242,13 +242,13 @@ pub(crate) mod tests {
             seed: Some(7),
             stops: Vec::new(),
             stop_tokens: Vec::new(),
-            keeps_stop: false,
-            least: 0,
+            include_stop: false,
+            min_tokens: 0,
             ignore_eos: false,
             biases: Vec::new(),
             allowed: None,
             bad_words: Vec::new(),
-            shows_special: false,
+            show_special_tokens: false,
             logprobs: None,
         }
     }

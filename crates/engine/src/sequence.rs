@@ -155,7 +155,7 @@ impl Sequence {
         let generated = &self.tokens[self.prompt..];
         let (sampling, bad_words) = (&self.sampling, &self.bad_words);
         // An end token that is not allowed yet is excluded. An ignored end token may be chosen.
-        let forbidden: Vec<u32> = if generated.len() < self.sampling.least {
+        let forbidden: Vec<u32> = if generated.len() < self.sampling.min_tokens {
             tokenizer.end_tokens().chain(self.sampling.stop_tokens.iter().copied()).collect()
         } else {
             Vec::new()
@@ -182,7 +182,7 @@ impl Sequence {
         let ends = is_end && !self.sampling.ignore_eos;
         if ends || self.sampling.stop_tokens.contains(&id) {
             self.send_rest();
-            if !self.sampling.keeps_stop {
+            if !self.sampling.include_stop {
                 token.text.clear();
             }
             self.send_tokens(vec![token]);
@@ -194,7 +194,7 @@ impl Sequence {
         } else if let Some(shared) = &mut self.form {
             shared.form.take(id);
         }
-        if self.generated() < self.sampling.least {
+        if self.generated() < self.sampling.min_tokens {
             // A stop text that comes too early is a part of the answer.
             self.send_tokens(vec![token]);
         } else {
@@ -216,7 +216,7 @@ impl Sequence {
         let decoded = |token| self.pieces.decoded(tokenizer, token);
         let top = chosen.top.into_iter().map(|(token, logprob)| (decoded(token), logprob)).collect();
         let decoded = self.sampling.logprobs.map(|_| decoded(chosen.token)).unwrap_or_default();
-        let text = self.pieces.push(tokenizer, chosen.token, self.sampling.shows_special);
+        let text = self.pieces.push(tokenizer, chosen.token, self.sampling.show_special_tokens);
         Token { text, decoded, logprob: chosen.logprob, top }
     }
 

@@ -103,10 +103,10 @@ pub async fn serve(
         background.push(events.serve(host, &shutdown).await.map_err(listen_error)?);
     }
     tracing::info!(address = listener.local_addr().map(tracing::field::display).ok(), "Serving.");
-    let patience = listening.patience;
+    let shutdown_timeout = listening.shutdown_timeout;
     let deadline = async {
         shutdown.cancelled().await;
-        tokio::time::sleep(patience).await;
+        tokio::time::sleep(shutdown_timeout).await;
     };
     let router = longboat_serving::router(engine.clone());
     let serving = async {

@@ -44,7 +44,7 @@ async fn load(
     Body(fields): Body<LoadFields>,
 ) -> Result<Response<Bytes>, Refusal> {
     let LoadFields { lora_name, lora_path, load_inplace } = fields;
-    let (name, path) = (given("lora_name", lora_name)?, given("lora_path", lora_path)?);
+    let (name, path) = (required("lora_name", lora_name)?, required("lora_path", lora_path)?);
     if name.is_empty() || path.is_empty() {
         return Err(Refusal::invalid_input("Both 'lora_name' and 'lora_path' must be provided."));
     }
@@ -67,7 +67,7 @@ async fn unload(
     State(model): State<Arc<dyn Model>>,
     Body(fields): Body<UnloadFields>,
 ) -> Result<Response<Bytes>, Refusal> {
-    let name = given("lora_name", fields.lora_name)?;
+    let name = required("lora_name", fields.lora_name)?;
     if name.is_empty() {
         return Err(Refusal::invalid_input("'lora_name' needs to be provided to unload a LoRA adapter."));
     }
@@ -77,7 +77,7 @@ async fn unload(
     Ok(success(format!("Success: LoRA adapter '{name}' removed successfully.")))
 }
 
-fn given(field: &str, value: Option<String>) -> Result<String, Refusal> {
+fn required(field: &str, value: Option<String>) -> Result<String, Refusal> {
     value.ok_or_else(|| Refusal::invalid(field, format!("{field}: Field required.")))
 }
 

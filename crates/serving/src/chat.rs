@@ -27,21 +27,21 @@ pub(crate) async fn create(
     headers: HeaderMap,
     Body(mut fields): Body<Fields>,
 ) -> Result<Response, Refusal> {
-    let asked = job::chat(&model, &fields)?;
+    let request = job::chat(&model, &fields)?;
     let request_id = fields.request_id.take();
     // The images of a request may have megabytes, and a stream may take minutes.
     drop(fields);
-    let (copies, prompt) = (asked.job.copies, asked.job.prompts.iter().map(|p| p.tokens.len()).sum());
-    let with_logprobs = asked.job.sampling.logprobs.is_some();
-    let reply = Reply::new("chatcmpl", &headers, request_id, asked.job.model.clone());
-    let started = model.start(asked.job).await?;
+    let (copies, prompt) = (request.job.copies, request.job.prompts.iter().map(|p| p.tokens.len()).sum());
+    let with_logprobs = request.job.sampling.logprobs.is_some();
+    let reply = Reply::new("chatcmpl", &headers, request_id, request.job.model.clone());
+    let started = model.start(request.job).await?;
     let usage = Usage { prompt, completion: 0, cached: started.cached_tokens };
-    if asked.output.stream {
+    if request.output.stream {
         let opening: Vec<Part> = (0..copies).map(opening).collect();
         let mut writer = Writer { with_logprobs, ids: HashMap::new() };
         let part = move |event| writer.part(event);
         let chunks =
-            reply.stream("chat.completion.chunk", opening, started.events, part, usage, asked.output);
+            reply.stream("chat.completion.chunk", opening, started.events, part, usage, request.output);
         let chunks = chunks.filter(|chunk| future::ready(!is_empty(chunk)));
         return Ok((started.headers, sse::data(chunks)).into_response());
     }

@@ -25,8 +25,8 @@ pub(crate) async fn create(
     headers: HeaderMap,
     Body(mut fields): Body<Fields>,
 ) -> Result<Response, Refusal> {
-    let asked = job::completion(&model, &fields)?;
-    let job = asked.job;
+    let request = job::completion(&model, &fields)?;
+    let job = request.job;
     let copies = job.copies;
     let count = job.prompts.len() * copies;
     let with_logprobs = job.sampling.logprobs.is_some();
@@ -41,10 +41,10 @@ pub(crate) async fn create(
     let reply = Reply::new("cmpl", &headers, request_id, job.model.clone());
     let started = model.start(job).await?;
     let usage = Usage { prompt, completion: 0, cached: started.cached_tokens };
-    if asked.output.stream {
+    if request.output.stream {
         let mut writer = Writer { with_logprobs, offsets: vec![0; count], echoes };
         let part = move |event| writer.part(event);
-        let chunks = reply.stream("text_completion", Vec::new(), started.events, part, usage, asked.output);
+        let chunks = reply.stream("text_completion", Vec::new(), started.events, part, usage, request.output);
         return Ok((started.headers, sse::data(chunks)).into_response());
     }
     let (answers, usage) = collect(started.events, usage, count).await;

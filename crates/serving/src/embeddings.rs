@@ -52,7 +52,7 @@ async fn create(
 ) -> Result<Json<Value>, Refusal> {
     let name = known_model(&model, fields.model.as_deref())?;
     let Some(vectors) = model.vectors().cloned() else { return Err(Refusal::not_found("Not Found")) };
-    Refusal::none_asked([
+    Refusal::check_unsupported([
         ("messages", fields.messages.is_some()),
         ("truncate_prompt_tokens", fields.truncate_prompt_tokens.is_some()),
         ("add_special_tokens", fields.add_special_tokens == Some(false)),

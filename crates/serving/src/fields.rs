@@ -157,7 +157,7 @@ impl Fields {
             cache_host: transfer.and_then(Transfer::cache_host),
             remote: transfer.and_then(Transfer::remote),
             pull_host: transfer.and_then(Transfer::pull_host),
-            meeting: self.bootstrap_host.clone(),
+            bootstrap_host: self.bootstrap_host.clone(),
             embeddings: self.ec_transfer_params.as_ref().map(Embeddings::hosts).unwrap_or_default(),
             cache_hit_threshold: self.cache_hit_threshold,
         }

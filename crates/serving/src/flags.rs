@@ -124,7 +124,7 @@ impl Flag {
         let text = |json: &serde_json::Value, key: &str| {
             json[key].as_str().or_else(|| json[format!("lora_{key}")].as_str()).map(str::to_owned)
         };
-        let one = |value: &String| match serde_json::from_str::<serde_json::Value>(value) {
+        let adapter = |value: &String| match serde_json::from_str::<serde_json::Value>(value) {
             Ok(json) => match (text(&json, "name"), text(&json, "path")) {
                 (Some(name), Some(path)) => Ok(Adapter { name, path, base: text(&json, "base_model_name") }),
                 _ => Err(wrong(value)),
@@ -136,7 +136,7 @@ impl Flag {
                 _ => Err(wrong(value)),
             },
         };
-        self.values.iter().map(one).collect()
+        self.values.iter().map(adapter).collect()
     }
 
     /// Creates an error about the flag's value.

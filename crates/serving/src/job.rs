@@ -37,9 +37,9 @@ pub(crate) struct Output {
 
 /// Returns the model name for the response: the requested name if it is served, or the first name if the request has none,
 /// as in vLLM.
-pub(crate) fn known_model(model: &Arc<dyn Model>, asked: Option<&str>) -> Result<String, Refusal> {
+pub(crate) fn known_model(model: &Arc<dyn Model>, requested: Option<&str>) -> Result<String, Refusal> {
     let card = model.card();
-    match asked {
+    match requested {
         // vLLM takes an empty name for none.
         None | Some("") => Ok(card.names.first().cloned().unwrap_or_default()),
         Some(name)
@@ -58,7 +58,10 @@ pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<ParsedRequ
     let name = known_model(model, fields.model.as_deref())?;
     unsupported(fields)?;
     let adds_special_tokens = fields.add_special_tokens == Some(true);
-    Refusal::none_asked([("echo", fields.echo == Some(true)), ("add_special_tokens", adds_special_tokens)])?;
+    Refusal::check_unsupported([
+        ("echo", fields.echo == Some(true)),
+        ("add_special_tokens", adds_special_tokens),
+    ])?;
     let Some(messages) = &fields.messages else {
         return Err(Refusal::invalid("messages", "messages: Field required."));
     };
@@ -127,17 +130,17 @@ pub(crate) fn completion(model: &Arc<dyn Model>, fields: &Fields) -> Result<Pars
             return Err(Refusal::field(name, format!("{name} belongs to /v1/chat/completions.")));
         }
     }
-    Refusal::none_asked([("add_special_tokens", fields.add_special_tokens == Some(false))])?;
+    Refusal::check_unsupported([("add_special_tokens", fields.add_special_tokens == Some(false))])?;
     let (sampling, copies) = sampling::read(fields)?;
     if fields.echo == Some(true) && sampling.logprobs.is_some() {
         return Err(Refusal::field("echo", "echo together with logprobs is not supported by this server."));
     }
     let part = fields.part();
-    let asked = limit(model.card(), fields, "max_completion_tokens")?;
+    let requested = limit(model.card(), fields, "max_completion_tokens")?;
     let prompts = prompts(model.as_ref(), fields)?
         .into_iter()
         .map(|(text, tokens)| {
-            let limit = answer_limit(model.card(), tokens.len(), asked, Some(COMPLETION_LIMIT), part)?;
+            let limit = answer_limit(model.card(), tokens.len(), requested, Some(COMPLETION_LIMIT), part)?;
             let prompt = Prompt { last: text.clone(), text, tokens, limit };
             check_min_tokens(&prompt, &sampling, part)?;
             Ok(prompt)
@@ -218,11 +221,12 @@ pub(crate) fn check_length(model: &dyn Model, text: &str) -> Result<(), Refusal>
 }
 
 /// Like vLLM, which counts no further, names the first token that does not fit.
-fn too_long(most: usize) -> Refusal {
-    let first = most + 1;
+fn too_long(max_model_len: usize) -> Refusal {
+    let first = max_model_len + 1;
     let message = format!(
-        "This model's maximum context length is {most} tokens. However, your prompt contains at least {first} input \
-         tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt."
+        "This model's maximum context length is {max_model_len} tokens. However, your prompt contains at least \
+         {first} input tokens, which exceeds this limit even without any output tokens. Please reduce the length \
+         of the input prompt."
     );
     Refusal::parameter("input_tokens", message, Some(&first))
 }
@@ -235,9 +239,10 @@ pub(crate) fn limit(card: &Card, fields: &Fields, newer: &str) -> Result<Option<
         None => Ok(limit),
         Some(limit) => {
             let name = if fields.max_completion_tokens.is_some() { newer } else { "max_tokens" };
-            let most = card.max_model_len;
+            let max_model_len = card.max_model_len;
             let message = format!(
-                "{name}={limit} cannot be greater than max_model_len={most}. Please request fewer output tokens."
+                "{name}={limit} cannot be greater than max_model_len={max_model_len}. Please request fewer output \
+                 tokens."
             );
             Err(Refusal::parameter(name, message, Some(&limit)))
         }
@@ -248,27 +253,28 @@ pub(crate) fn limit(card: &Card, fields: &Fields, newer: &str) -> Result<Option<
 fn answer_limit(
     card: &Card,
     length: usize,
-    asked: Option<usize>,
+    requested: Option<usize>,
     default: Option<usize>,
     part: Part,
 ) -> Result<usize, Refusal> {
-    let most = card.max_model_len;
-    let room = most.saturating_sub(length);
-    if room == 0 {
-        return Err(too_long(most));
+    let max_model_len = card.max_model_len;
+    let remaining = max_model_len.saturating_sub(length);
+    if remaining == 0 {
+        return Err(too_long(max_model_len));
     }
     // A prefill engine computes the prompt for its KV cache, and the engine that decodes generates its answer.
-    Ok(if part == Part::Prefill { 1 } else { asked.or(default).unwrap_or(room).min(room) })
+    Ok(if part == Part::Prefill { 1 } else { requested.or(default).unwrap_or(remaining).min(remaining) })
 }
 
 /// Refuses an answer that must be longer than it may be.
 fn check_min_tokens(prompt: &Prompt, sampling: &Sampling, part: Part) -> Result<(), Refusal> {
-    let (least, most) = (sampling.least, prompt.limit);
+    let (min_tokens, max_tokens) = (sampling.min_tokens, prompt.limit);
     // The engine that continues after a prefill has the limit of the whole answer.
-    if least <= most || part == Part::Prefill {
+    if min_tokens <= max_tokens || part == Part::Prefill {
         return Ok(());
     }
-    let message = format!("min_tokens must be less than or equal to max_tokens={most}, got {least}.");
+    let message =
+        format!("min_tokens must be less than or equal to max_tokens={max_tokens}, got {min_tokens}.");
     Err(Refusal::bad_request(message))
 }
 
@@ -299,7 +305,7 @@ pub(crate) fn unsupported(fields: &Fields) -> Result<(), Refusal> {
              untrusted chat template.",
         ));
     }
-    Refusal::none_asked([
+    Refusal::check_unsupported([
         ("best_of", fields.best_of.is_some_and(|best_of| best_of != fields.n.unwrap_or(1))),
         ("use_beam_search", fields.use_beam_search == Some(true)),
         ("suffix", fields.suffix.as_ref().is_some_and(|suffix| !suffix.is_empty())),

@@ -48,8 +48,8 @@ pub struct Settings {
     endpoint: Endpoint,
     replay: Option<Endpoint>,
     topic: String,
-    /// How many messages are kept for replays.
-    kept: usize,
+    /// How many messages are retained for replays.
+    buffer_steps: usize,
 }
 
 /// How a connection is made.
@@ -89,7 +89,7 @@ impl FromStr for Settings {
             endpoint: Endpoint::Bind(5557),
             replay: None,
             topic: String::new(),
-            kept: 10_000,
+            buffer_steps: 10_000,
         };
         let mut silent = false;
         for (name, value) in fields {
@@ -111,7 +111,7 @@ impl FromStr for Settings {
                     place @ Endpoint::Bind(_) => settings.replay = Some(place),
                 },
                 "topic" => text()?.clone_into(&mut settings.topic),
-                "buffer_steps" => settings.kept = number()?,
+                "buffer_steps" => settings.buffer_steps = number()?,
                 // The sizes of queues inside vLLM. The queues here have fixed sizes.
                 "hwm" | "max_queue_size" => drop(number()?),
                 _ => return Err(format!("unknown field `{name}`")),
@@ -127,7 +127,7 @@ type Message = Arc<[Vec<u8>; 3]>;
 #[derive(Debug, Default)]
 struct MessageLog {
     next: u64,
-    kept: VecDeque<Message>,
+    retained: VecDeque<Message>,
 }
 
 /// Publishes the events of the cache to subscribers.
@@ -163,9 +163,9 @@ impl Publisher {
         let topic = self.settings.topic.clone().into_bytes();
         let message: Message = Arc::new([topic, log.next.to_be_bytes().to_vec(), payload]);
         log.next += 1;
-        log.kept.push_back(Arc::clone(&message));
-        while log.kept.len() > self.settings.kept {
-            log.kept.pop_front();
+        log.retained.push_back(Arc::clone(&message));
+        while log.retained.len() > self.settings.buffer_steps {
+            log.retained.pop_front();
         }
         // Sent under the lock, so that messages leave in the order of their numbers. An error means that there are no
         // subscribers.
@@ -309,13 +309,13 @@ impl Publisher {
                 };
                 let start = u64::from_be_bytes(start);
                 // Copied, so that a client that reads slowly does not hold the lock, which publishing needs.
-                let wanted: Vec<Message> = {
+                let missed: Vec<Message> = {
                     let log = self.log.lock();
-                    let oldest = log.next - log.kept.len() as u64;
+                    let oldest = log.next - log.retained.len() as u64;
                     let known = usize::try_from(start.saturating_sub(oldest)).unwrap_or(usize::MAX);
-                    log.kept.iter().skip(known).cloned().collect()
+                    log.retained.iter().skip(known).cloned().collect()
                 };
-                for message in wanted {
+                for message in missed {
                     connection.send(&[&[], message[1].as_slice(), &message[2]]);
                     stream.write_all(&std::mem::take(&mut connection.output)).await?;
                 }

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_content_is_the_same_item_and_a_name_stands_for_it() {
+    fn items_are_identified_by_content_or_by_uuid() {
         let mut items = Vec::new();
         let image = |url: &str| json!({"type": "image_url", "image_url": {"url": url}});
         for part in [image("http://a/1.png"), image("data:image/png;base64,AAAA")] {
@@ -195,14 +195,14 @@ mod tests {
         let mut again = Vec::new();
         read(&json!({"type": "input_image", "image_url": "http://a/1.png"}), &mut again).unwrap();
         assert_eq!(again[0], items[0]);
-        let mut named = image("http://a/2.png");
-        named["uuid"] = json!("http://a/1.png");
-        read(&named, &mut again).unwrap();
+        let mut named_image = image("http://a/2.png");
+        named_image["uuid"] = json!("http://a/1.png");
+        read(&named_image, &mut again).unwrap();
         assert_eq!(again[1], items[0]);
     }
 
     #[test]
-    fn what_is_too_much_or_no_medium_is_refused_in_vllms_words() {
+    fn bad_media_are_refused_in_the_words_of_vllm() {
         let video = json!({"type": "video_url", "video_url": {"url": "http://a/b"}});
         assert!(refusal(&video).contains("At most 0 video(s) may be provided in one prompt."));
         for (url, words) in [
@@ -214,8 +214,8 @@ mod tests {
             ("http:", "names no host"),
             ("", "has no image"),
         ] {
-            let said = refusal(&json!({"type": "image_url", "image_url": {"url": url}}));
-            assert!(said.contains(words), "{url}: {said}");
+            let message = refusal(&json!({"type": "image_url", "image_url": {"url": url}}));
+            assert!(message.contains(words), "{url}: {message}");
         }
         assert!(refusal(&json!({"type": "image_url", "image_url": 7})).contains("has no image"));
         assert!(refusal(&json!({"type": "image_embeds"})).contains("Unsupported chat content part type"));

@@ -24,8 +24,7 @@ pub trait Model: Send + Sync + 'static {
         None
     }
 
-    /// Bytes of the longest token, so that a text is known to be too long before it becomes tokens; none where that takes
-    /// next to nothing.
+    /// Bytes of the longest token, by which a text can be too long before it is tokenized. `None` if tokenizing is cheap.
     fn longest_token(&self) -> Option<usize> {
         None
     }

@@ -18,9 +18,9 @@ pub enum Purpose {
 impl Purpose {
     /// Combines `--runner`, `--convert` and the older `--task`.
     pub fn of(flags: &[Flag]) -> Result<Self, ArgsError> {
-        let mut found = Self::Auto;
+        let mut purpose = Self::Auto;
         for flag in flags {
-            let named = match (flag.name.as_str(), flag.text()) {
+            let value = match (flag.name.as_str(), flag.text()) {
                 ("runner", word) => match word? {
                     "auto" => Self::Auto,
                     "generate" => Self::Answers,
@@ -40,16 +40,16 @@ impl Purpose {
                 },
                 _ => continue,
             };
-            found = match (found, named) {
-                (found, Self::Auto) => found,
-                (Self::Auto, named) => named,
-                (found, named) if found == named => found,
+            purpose = match (purpose, value) {
+                (purpose, Self::Auto) => purpose,
+                (Self::Auto, value) => value,
+                (purpose, value) if purpose == value => purpose,
                 _ => {
                     return Err(flag.invalid("another flag sets a different purpose of the model".into()));
                 }
             };
         }
-        Ok(found)
+        Ok(purpose)
     }
 }
 
@@ -63,7 +63,7 @@ mod tests {
     use crate::CommandLine;
 
     #[test]
-    fn flags_say_one_thing_or_are_refused() {
+    fn flags_that_contradict_each_other_are_refused() {
         let purpose = |arguments: &[&str]| Purpose::of(&CommandLine::parse(arguments).flags);
         assert_eq!(purpose(&["m", "--port", "1"]), Ok(Purpose::Auto));
         assert_eq!(purpose(&["m", "--runner", "auto", "--convert", "none"]), Ok(Purpose::Auto));

@@ -103,9 +103,9 @@ impl Refusal {
         Self::field(param, format!("{param} is not supported by this server: leave it out."))
     }
 
-    /// Refuses the first of these fields that is asked for, each of which the server does not honour.
-    pub fn none_asked(fields: impl IntoIterator<Item = (&'static str, bool)>) -> Result<(), Self> {
-        match fields.into_iter().find(|(_, is_asked)| *is_asked) {
+    /// Refuses the first of these fields that is set. The server supports none of them.
+    pub fn check_unsupported(fields: impl IntoIterator<Item = (&'static str, bool)>) -> Result<(), Self> {
+        match fields.into_iter().find(|(_, is_set)| *is_set) {
             Some((name, _)) => Err(Self::unsupported(name)),
             None => Ok(()),
         }

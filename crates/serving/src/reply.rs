@@ -117,8 +117,8 @@ impl Reply {
 
 /// The client's name for the request, or a new one. A header comes before a field.
 pub(crate) fn request_id(headers: &HeaderMap, field: Option<String>) -> String {
-    let given = headers.get("x-request-id").and_then(|id| id.to_str().ok()).map(Into::into);
-    let id = given.or(field).unwrap_or_else(unique);
+    let header = headers.get("x-request-id").and_then(|id| id.to_str().ok()).map(Into::into);
+    let id = header.or(field).unwrap_or_else(unique);
     tracing::debug!(request_id = id, "Answering a request.");
     id
 }

@@ -101,8 +101,8 @@ async fn models(State(model): State<Arc<dyn Model>>) -> Json<Value> {
     let base = card.names.iter().map(|name| entry(name, &card.root, None));
     let adapters = model.adapters();
     let adapters = adapters.iter().map(|adapter| {
-        let named = adapter.base.as_ref().filter(|base| card.names.contains(base));
-        entry(&adapter.name, &adapter.path, named.or(card.names.first()))
+        let base = adapter.base.as_ref().filter(|base| card.names.contains(base));
+        entry(&adapter.name, &adapter.path, base.or(card.names.first()))
     });
     Json(json!({"object": "list", "data": base.chain(adapters).collect::<Vec<_>>()}))
 }
@@ -112,9 +112,9 @@ async fn tokenize(
     Body(request): Body<Tokenize>,
 ) -> Result<Json<Value>, Refusal> {
     // Texts get what begins each text, conversations what their template writes.
-    let adds = request.add_special_tokens.is_some_and(|adds| adds != request.prompt.is_some());
-    Refusal::none_asked([
-        ("add_special_tokens", adds),
+    let is_default = request.add_special_tokens.is_none_or(|adds| adds == request.prompt.is_some());
+    Refusal::check_unsupported([
+        ("add_special_tokens", !is_default),
         ("return_token_strs", request.return_token_strs == Some(true)),
         ("chat_template", request.chat_template.is_some()),
         ("mm_processor_kwargs", request.mm_processor_kwargs.is_some()),
@@ -143,8 +143,10 @@ async fn tokenize(
             prompt::tokens(model.as_ref(), &text, &reader.items())
         }
     };
-    let most = model.card().max_model_len;
-    Ok(Json(json!({"count": tokens.len(), "max_model_len": most, "tokens": tokens, "token_strs": null})))
+    let max_model_len = model.card().max_model_len;
+    Ok(Json(
+        json!({"count": tokens.len(), "max_model_len": max_model_len, "tokens": tokens, "token_strs": null}),
+    ))
 }
 
 /// Returns the tokens of a conversation, for routers that need them. Ignores the model name: a tokenizer may know its model
@@ -154,8 +156,8 @@ async fn render_chat(
     Body(mut fields): Body<Fields>,
 ) -> Result<Json<Value>, Refusal> {
     fields.model = None;
-    let asked = job::chat(&model, &fields)?;
-    Ok(Json(rendered(&asked).into_iter().next().unwrap_or_default()))
+    let request = job::chat(&model, &fields)?;
+    Ok(Json(rendered(&request).into_iter().next().unwrap_or_default()))
 }
 
 /// Returns the tokens of each prompt.
@@ -167,9 +169,9 @@ async fn render_completion(
     Ok(Json(rendered(&job::completion(&model, &fields)?).into()))
 }
 
-fn rendered(asked: &job::ParsedRequest) -> Vec<Value> {
-    let model = &asked.job.model;
-    asked.job.prompts.iter().map(|prompt| json!({"model": model, "token_ids": prompt.tokens})).collect()
+fn rendered(request: &job::ParsedRequest) -> Vec<Value> {
+    let model = &request.job.model;
+    request.job.prompts.iter().map(|prompt| json!({"model": model, "token_ids": prompt.tokens})).collect()
 }
 
 async fn metrics(State(model): State<Arc<dyn Model>>) -> Response {

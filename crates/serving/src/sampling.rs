@@ -41,9 +41,9 @@ pub struct Sampling {
     /// Tokens that end an answer.
     pub stop_tokens: Vec<u32>,
     /// Whether the stop string is part of the answer.
-    pub keeps_stop: bool,
+    pub include_stop: bool,
     /// The minimum number of tokens.
-    pub least: usize,
+    pub min_tokens: usize,
     /// Whether an answer continues to its limit instead of ending at the end-of-sequence token.
     pub ignore_eos: bool,
     /// The biases that are added to the logits of tokens.
@@ -53,7 +53,7 @@ pub struct Sampling {
     /// Texts that an answer does not have.
     pub bad_words: Vec<String>,
     /// Whether special tokens are part of an answer's text.
-    pub shows_special: bool,
+    pub show_special_tokens: bool,
     /// How many of the likeliest tokens are told beside each chosen one; none where no probabilities are wanted.
     pub logprobs: Option<usize>,
 }
@@ -101,12 +101,12 @@ pub(crate) fn read(fields: &Fields) -> Result<(Sampling, usize), Refusal> {
     let penalty = |name: &'static str, value: Option<f64>| {
         within(name, value, 0.0, |penalty| (-2.0..=2.0).contains(&penalty), "in [-2, 2]")
     };
-    let least = match fields.min_tokens.unwrap_or(0) {
-        least if least < 0 => {
-            let message = format!("min_tokens must be greater than or equal to 0, got {least}.");
+    let min_tokens = match fields.min_tokens.unwrap_or(0) {
+        min_tokens if min_tokens < 0 => {
+            let message = format!("min_tokens must be greater than or equal to 0, got {min_tokens}.");
             return Err(Refusal::bad_request(message));
         }
-        least => usize::try_from(least).unwrap_or(usize::MAX),
+        min_tokens => usize::try_from(min_tokens).unwrap_or(usize::MAX),
     };
     let top_k = match fields.top_k.unwrap_or(0) {
         top_k if top_k < -1 => {
@@ -135,13 +135,13 @@ pub(crate) fn read(fields: &Fields) -> Result<(Sampling, usize), Refusal> {
         seed: fields.seed,
         stops: stops(fields)?,
         stop_tokens: stop_tokens(fields)?,
-        keeps_stop: fields.include_stop_str_in_output == Some(true),
-        least,
+        include_stop: fields.include_stop_str_in_output == Some(true),
+        min_tokens,
         ignore_eos: fields.ignore_eos == Some(true),
         biases: biases(fields)?,
         allowed: allowed(fields)?,
         bad_words: bad_words(fields)?,
-        shows_special: fields.skip_special_tokens == Some(false),
+        show_special_tokens: fields.skip_special_tokens == Some(false),
         logprobs: logprobs(fields)?,
     };
     let copies = copies(fields)?;
@@ -221,8 +221,8 @@ fn stop_tokens(fields: &Fields) -> Result<Vec<u32>, Refusal> {
 /// Returns how many probabilities to report with each token. Chat has two fields for this, completions have one number.
 fn logprobs(fields: &Fields) -> Result<Option<usize>, Refusal> {
     let number = if fields.messages.is_some() {
-        let wanted = match fields.logprobs {
-            Some(LogprobsField::Flag(wanted)) => wanted,
+        let is_enabled = match fields.logprobs {
+            Some(LogprobsField::Flag(is_enabled)) => is_enabled,
             // vLLM reads bodies with pydantic, for which 1 is true.
             Some(LogprobsField::Number(number)) => number == 1,
             None => false,
@@ -232,11 +232,11 @@ fn logprobs(fields: &Fields) -> Result<Option<usize>, Refusal> {
                 let message = "`top_logprobs` must be a positive value or -1.";
                 return Err(Refusal::parameter("top_logprobs", message, Some(&top)));
             }
-            Some(top) if (top > 0 || top == -1) && !wanted => {
+            Some(top) if (top > 0 || top == -1) && !is_enabled => {
                 let message = "when using `top_logprobs`, `logprobs` must be set to true.";
                 return Err(Refusal::parameter("top_logprobs", message, None));
             }
-            top => wanted.then(|| top.unwrap_or(0)),
+            top => is_enabled.then(|| top.unwrap_or(0)),
         }
     } else {
         match fields.logprobs {

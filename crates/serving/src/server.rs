@@ -48,7 +48,7 @@ pub struct ListenOptions {
     /// The keys of which requests need one; `None` if no flag says so.
     pub keys: Option<ApiKeys>,
     /// How long running requests may take after the shutdown.
-    pub patience: Duration,
+    pub shutdown_timeout: Duration,
 }
 
 /// Binds an address.
@@ -94,7 +94,7 @@ pub async fn serve(
         }
     };
     let mut open = longboat_accept::until(&shutdown, listener, MAX_CONNECTIONS, accepted).await;
-    if !longboat_accept::drain(&mut open, listening.patience).await {
+    if !longboat_accept::drain(&mut open, listening.shutdown_timeout).await {
         tracing::warn!("Aborted the requests that ran longer than the shutdown timeout.");
     }
     Ok(())

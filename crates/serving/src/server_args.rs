@@ -42,7 +42,7 @@ impl Default for ServerArgs {
             names: Vec::new(),
             purpose: Purpose::Auto,
             kv_events: None,
-            listen: ListenOptions { patience: Duration::from_secs(5), ..ListenOptions::default() },
+            listen: ListenOptions { shutdown_timeout: Duration::from_secs(5), ..ListenOptions::default() },
             ignored: Vec::new(),
         }
     }
@@ -71,7 +71,7 @@ impl ServerArgs {
                 "kv-events-config" => args.kv_events = Some(flag.value()?),
                 "api-key" => args.listen.keys = Some(ApiKeys::new(flag.values())),
                 // vLLM accepts only whole seconds here.
-                "shutdown-timeout" => args.listen.patience = Duration::from_secs(flag.value()?),
+                "shutdown-timeout" => args.listen.shutdown_timeout = Duration::from_secs(flag.value()?),
                 "ssl-certfile" => certificate = Some(PathBuf::from(flag.text()?)),
                 "ssl-keyfile" => key = Some(PathBuf::from(flag.text()?)),
                 _ => others.push(flag),

@@ -59,8 +59,8 @@ pub struct Handover {
     pub remote: Option<Remote>,
     /// A host that has a part of the prompt in its cache, from which it can be pulled.
     pub pull_host: Option<String>,
-    /// SGLang: the host where the two engines meet. Each engine knows which part is its own.
-    pub meeting: Option<String>,
+    /// SGLang: the host of the prefill engine, in requests to both engines. Each engine knows which part is its own.
+    pub bootstrap_host: Option<String>,
     /// The hosts of encoders that have embeddings of the request's items, by the hashes of the items.
     pub embeddings: BTreeMap<String, String>,
     /// The share of the prompt, 0 to 1, that must be in the cache. Otherwise the request is not answered.
@@ -95,8 +95,9 @@ object_only!(Transfer, Decoder, Peer, Embedding);
 impl Embeddings {
     /// Returns the host of each item's embedding, if it is known.
     pub(crate) fn hosts(&self) -> BTreeMap<String, String> {
-        let said = self.0.iter().filter_map(|(item, said)| Some((item.clone(), said.peer_host.clone()?)));
-        said.collect()
+        let host =
+            |(item, embedding): (&String, &Embedding)| Some((item.clone(), embedding.peer_host.clone()?));
+        self.0.iter().filter_map(host).collect()
     }
 }
 
@@ -162,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_connector_says_whose_part_it_is_and_where_the_cache_is() {
+    fn the_fields_of_every_connector_give_the_part_and_the_host() {
         for (params, part, cache, pull) in [
             (json!({"do_remote_decode": true, "remote_host": null}), Part::Prefill, None, None),
             (json!({"do_remote_prefill": true, "remote_host": "a"}), Part::Decode, Some("a"), None),
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_can_be_fetched_where_all_is_said_about_it() {
+    fn a_cache_can_be_fetched_if_the_request_has_all_fields() {
         let params = json!({"do_remote_prefill": true, "remote_host": "a", "remote_port": 5600,
             "remote_engine_id": "e", "remote_request_id": "r", "remote_block_ids": [[1]], "tp_size": 1});
         let transfer: Transfer = serde_json::from_value(params.clone()).unwrap();

@@ -9,8 +9,8 @@ pub struct Vectors {
     pub width: usize,
     /// Whether vectors have length 1.
     pub are_normalised: bool,
-    /// Whether a prefix of a vector is a valid vector.
-    pub can_be_cut: bool,
+    /// Whether a prefix of a vector is a valid vector (matryoshka representation).
+    pub is_matryoshka: bool,
     /// The lengths to which vectors can be cut; any length if this is empty.
     pub lengths: Vec<usize>,
 }
@@ -19,10 +19,10 @@ pub struct Vectors {
 
 impl Vectors {
     /// Returns the length of the vectors that the request asks for with `dimensions`.
-    pub(crate) fn length(&self, model: &str, asked: Option<i64>) -> Result<usize, Refusal> {
-        let Some(asked) = asked else { return Ok(self.width) };
+    pub(crate) fn length(&self, model: &str, dimensions: Option<i64>) -> Result<usize, Refusal> {
+        let Some(dimensions) = dimensions else { return Ok(self.width) };
         let refuse = |message: String| Err(Refusal::field("dimensions", message));
-        if !self.can_be_cut {
+        if !self.is_matryoshka {
             return refuse(format!(
                 "Model \"{model}\" does not support matryoshka representation, changing output dimensions will lead to \
                  poor results."
@@ -31,10 +31,10 @@ impl Vectors {
         let fits = |length: &usize| {
             *length > 0 && *length <= self.width && (self.lengths.is_empty() || self.lengths.contains(length))
         };
-        match usize::try_from(asked).ok().filter(fits) {
+        match usize::try_from(dimensions).ok().filter(fits) {
             Some(length) => Ok(length),
             None if self.lengths.is_empty() => {
-                refuse(format!("dimensions must be from 1 to {}, got {asked}.", self.width))
+                refuse(format!("dimensions must be from 1 to {}, got {dimensions}.", self.width))
             }
             None => {
                 let lengths: Vec<String> = self.lengths.iter().map(ToString::to_string).collect();

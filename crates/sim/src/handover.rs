@@ -19,9 +19,9 @@ pub(crate) fn mode(flag: &Flag) -> Result<Option<Mode>, ArgsError> {
     }
 }
 
-/// Sets the parts of two engines that use a meeting place. The request itself does not name the parts.
+/// Sets the part of an engine of SGLang. Both engines get the same request, which does not name the parts.
 pub(crate) fn split_between_engines(mode: Option<Mode>, job: &mut Job) {
-    let Some((meeting, mode)) = job.handover.meeting.clone().zip(mode) else { return };
+    let Some((host, mode)) = job.handover.bootstrap_host.clone().zip(mode) else { return };
     match mode {
         Mode::Prefill => {
             job.part = Part::Prefill;
@@ -31,7 +31,7 @@ pub(crate) fn split_between_engines(mode: Option<Mode>, job: &mut Job) {
         }
         Mode::Decode => {
             job.part = Part::Decode;
-            job.handover.cache_host = Some(meeting);
+            job.handover.cache_host = Some(host);
         }
     }
 }

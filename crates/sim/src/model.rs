@@ -56,7 +56,7 @@ impl Simulator {
         let vectors = (args.server.purpose == Purpose::Vectors).then(|| Vectors {
             width: args.vector_width,
             are_normalised: true,
-            can_be_cut: false,
+            is_matryoshka: false,
             lengths: Vec::new(),
         });
         let adapters = RwLock::new(args.adapters.clone());
@@ -166,7 +166,7 @@ impl Model for Simulator {
         }
         // Answers are no choice of tokens.
         let sampling = &job.sampling;
-        Refusal::none_asked([
+        Refusal::check_unsupported([
             ("stop_token_ids", !sampling.stop_tokens.is_empty()),
             ("logit_bias", !sampling.biases.is_empty()),
             ("allowed_token_ids", sampling.allowed.is_some()),

@@ -63,26 +63,26 @@ const OBJECTS: [&str; 8] = [
 ];
 
 /// Generates an answer of one to four sentences, or of at least `wanted` pieces if this is set.
-pub(crate) fn filler(seed: u64, wanted: Option<usize>) -> Vec<String> {
+pub(crate) fn filler(seed: u64, min_pieces: Option<usize>) -> Vec<String> {
     let mut random = StdRng::seed_from_u64(seed);
     let sentences = random.random_range(1..=4);
     let opening = OPENINGS.choose(&mut random).copied().unwrap_or_default();
     let mut text = format!("{opening}:");
-    let mut made = 0;
+    let mut sentence = 0;
     let mut out: Vec<String> = Vec::new();
-    while made <= sentences || wanted.is_some_and(|wanted| out.len() < wanted) {
+    while sentence <= sentences || min_pieces.is_some_and(|min_pieces| out.len() < min_pieces) {
         let pick =
             |random: &mut StdRng, words: &[&'static str]| words.choose(random).copied().unwrap_or_default();
         let subject = pick(&mut random, &SUBJECTS);
         let verb = pick(&mut random, &VERBS);
         let object = pick(&mut random, &OBJECTS);
-        text.extend([" ", subject, " ", verb, " ", object, if made == sentences { "." } else { "," }]);
+        text.extend([" ", subject, " ", verb, " ", object, if sentence == sentences { "." } else { "," }]);
         out.extend(pieces(&text).map(Into::into));
         text.clear();
-        made += 1;
+        sentence += 1;
     }
-    if let Some(wanted) = wanted {
-        out.truncate(wanted);
+    if let Some(min_pieces) = min_pieces {
+        out.truncate(min_pieces);
     }
     out
 }

@@ -19,14 +19,14 @@ pub(crate) async fn embed(
         return Err(refusal);
     }
     prompts.iter().try_for_each(|prompt| engine.fits(prompt.len()))?;
-    let made = stream::iter(prompts).map(|prompt| async move {
+    let vectors = stream::iter(prompts).map(|prompt| async move {
         let running = engine.admit(&prompt, 0, Caches::default()).await?;
         running.prefill().await;
         running.processed();
         running.finished("stop");
         Ok(vector(&prompt, width))
     });
-    made.buffered(args.parameters.max_num_seqs).try_collect().await
+    vectors.buffered(args.parameters.max_num_seqs).try_collect().await
 }
 
 /// The vector of a text: always the same, of the length 1, and near those of texts with the same tokens.

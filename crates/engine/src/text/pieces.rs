@@ -42,16 +42,16 @@ impl Pieces {
     }
 
     /// The text that a token adds; empty while a character is incomplete, and of special tokens unless they are shown.
-    pub(crate) fn push(&mut self, tokenizer: &Tokenizer, token: u32, shows_special: bool) -> String {
+    pub(crate) fn push(&mut self, tokenizer: &Tokenizer, token: u32, show_special_tokens: bool) -> String {
         // As in vLLM, a token that is not shown is no context of the next ones. An answer of such tokens would be decoded from
         // its first one for each token.
-        if !shows_special && tokenizer.is_special(token) {
+        if !show_special_tokens && tokenizer.is_special(token) {
             return String::new();
         }
         self.tokens.push(token);
         // How a token reads depends on the one before it.
-        let before = tokenizer.text(&self.tokens[self.prefix_offset..self.read_offset], shows_special);
-        let text = tokenizer.text(&self.tokens[self.prefix_offset..], shows_special);
+        let before = tokenizer.text(&self.tokens[self.prefix_offset..self.read_offset], show_special_tokens);
+        let text = tokenizer.text(&self.tokens[self.prefix_offset..], show_special_tokens);
         if text.len() <= before.len() || text.ends_with(INCOMPLETE) {
             return String::new();
         }
@@ -71,10 +71,10 @@ mod tests {
         let tokenizer = Tokenizer::of_bytes();
         let special = tokenizer.tokens("<s>")[0];
         let letter = tokenizer.tokens("a")[0];
-        for (shows_special, text, context) in [(false, "aa", 2), (true, "a<s><s>a", 4)] {
+        for (show_special_tokens, text, context) in [(false, "aa", 2), (true, "a<s><s>a", 4)] {
             let mut pieces = Pieces::default();
             let pushed = [letter, special, special, letter]
-                .map(|token| pieces.push(&tokenizer, token, shows_special))
+                .map(|token| pieces.push(&tokenizer, token, show_special_tokens))
                 .concat();
             assert_eq!((pushed.as_str(), pieces.tokens.len()), (text, context));
         }

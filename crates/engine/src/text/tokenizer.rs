@@ -89,8 +89,8 @@ impl Tokenizer {
     }
 
     /// The text of tokens, with or without special ones.
-    pub(crate) fn text(&self, tokens: &[u32], shows_special: bool) -> String {
-        self.inner.decode(tokens, !shows_special).unwrap_or_default()
+    pub(crate) fn text(&self, tokens: &[u32], show_special_tokens: bool) -> String {
+        self.inner.decode(tokens, !show_special_tokens).unwrap_or_default()
     }
 
     /// Returns the bytes of every token. Special tokens have no bytes, because they are never part of a text. Returns `None`

@@ -73,7 +73,7 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &mut Fields) -> Result<Job, R
     if let Some(id) = &fields.previous_response_id {
         return Err(not_stored(id));
     }
-    Refusal::none_asked([
+    Refusal::check_unsupported([
         ("background", fields.background == Some(true)),
         ("truncation", fields.truncation.as_deref().is_some_and(|kind| kind != "disabled")),
         ("prompt", fields.prompt.is_some()),

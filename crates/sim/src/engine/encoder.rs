@@ -24,7 +24,7 @@ const FOLDER: &str = "storage";
 /// The part of an engine that handles embeddings.
 pub(crate) struct Encoder {
     metrics: Encodings,
-    kept: Mutex<EmbeddingCache>,
+    cache: Mutex<EmbeddingCache>,
 }
 
 #[derive(Default)]
@@ -64,30 +64,30 @@ impl EmbeddingCache {
 
 impl Encoder {
     pub(crate) fn new(metrics: Encodings) -> Self {
-        Self { metrics, kept: Mutex::default() }
+        Self { metrics, cache: Mutex::default() }
     }
 
     /// Gets the embeddings of a request's items: from the cache, from an encoder, or by encoding them.
     pub(crate) async fn embed(&self, args: &Args, job: &Job) -> EncoderOutcome {
-        let mut encoded = EncoderOutcome::default();
+        let mut outcome = EncoderOutcome::default();
         let transfer = args.media.transfer.as_ref();
         for item in &job.items {
             self.metrics.queried.inc();
             // Inserted before the item is encoded, so that the same item later in the request counts as found.
-            if self.kept.lock().insert(item.id) {
+            if self.cache.lock().insert(item.id) {
                 self.metrics.found.inc();
             } else if let Some(source) = received(transfer, args, job, item.id).await {
                 self.metrics.received.inc();
-                encoded.source = Some(source);
+                outcome.source = Some(source);
             } else {
                 self.metrics.computed.inc();
-                encoded.computed += 1;
+                outcome.computed += 1;
             }
             if let Some(Transfer { side: Side::Producer, storage: Some(storage) }) = transfer {
                 storage.keep(Arc::from([item.id])).await;
             }
         }
-        encoded
+        outcome
     }
 }
 

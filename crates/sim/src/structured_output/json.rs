@@ -139,9 +139,9 @@ impl JsonGenerator<'_, '_> {
         }
         let mut failure = String::new();
         for part in order {
-            let made =
+            let value =
                 beside(fields, keyword, part.clone()).and_then(|merged| self.value(&merged, depth + 1));
-            match made {
+            match value {
                 Ok(value) => return Ok(value),
                 Err(why) => failure = why,
             }
@@ -158,8 +158,9 @@ impl JsonGenerator<'_, '_> {
                 if depth >= SIMPLE_VALUES_DEPTH && kinds.contains(&"null") {
                     return Ok("null".to_owned());
                 }
-                let said: Vec<&str> = kinds.iter().copied().filter(|kind| *kind != "null").collect();
-                let chosen = said.choose(self.random).or(kinds.first());
+                let kinds_but_null: Vec<&str> =
+                    kinds.iter().copied().filter(|kind| *kind != "null").collect();
+                let chosen = kinds_but_null.choose(self.random).or(kinds.first());
                 return chosen
                     .map(|kind| (*kind).to_owned())
                     .ok_or_else(|| "`type` has no valid type".to_owned());
@@ -180,17 +181,17 @@ impl JsonGenerator<'_, '_> {
         .to_owned())
     }
 
-    fn number(&mut self, fields: &Map<String, Value>, whole: bool) -> Result<Value, String> {
+    fn number(&mut self, fields: &Map<String, Value>, is_integer: bool) -> Result<Value, String> {
         let bound = |key: &str| fields.get(key).and_then(Value::as_f64);
         // Older schemas write an exclusive bound as a flag beside the bound.
         let flag = |key: &str| fields.get(key).and_then(Value::as_bool) == Some(true);
-        let step = bound("multipleOf").unwrap_or(if whole { 1.0 } else { 0.01 });
+        let step = bound("multipleOf").unwrap_or(if is_integer { 1.0 } else { 0.01 });
         if step.is_nan() || step <= 0.0 {
             return Err("`multipleOf` must be over 0".to_owned());
         }
         // For whole numbers, a fractional step is rounded up. The final check refuses numbers that are not multiples of the
         // original step.
-        let step = if whole && step.fract() != 0.0 { step.ceil() } else { step };
+        let step = if is_integer && step.fract() != 0.0 { step.ceil() } else { step };
         let lowest = [
             bound("minimum")
                 .map(|low| if flag("exclusiveMinimum") { after(low, step) } else { (low / step).ceil() }),
@@ -216,14 +217,16 @@ impl JsonGenerator<'_, '_> {
             let high = [bound("maximum"), bound("exclusiveMaximum")].into_iter().flatten().reduce(f64::min);
             let middle = low.zip(high).map_or(f64::NAN, |(low, high)| f64::midpoint(low, high));
             return match Number::from_f64(middle) {
-                Some(number) if !whole && !fields.contains_key("multipleOf") => Ok(Value::Number(number)),
+                Some(number) if !is_integer && !fields.contains_key("multipleOf") => {
+                    Ok(Value::Number(number))
+                }
                 _ => Err("no number is within the bounds, or the bounds are too large".to_owned()),
             };
         }
         let count = (low + (self.random.random_range(0.0..=1.0) * (high - low)).floor()).min(high);
         let number = count * step;
         #[expect(clippy::cast_possible_truncation, reason = "whole, and within 53 bits")]
-        let value = if whole || (number.fract() == 0.0 && number.abs() <= MAX_SAFE_INTEGER) {
+        let value = if is_integer || (number.fract() == 0.0 && number.abs() <= MAX_SAFE_INTEGER) {
             Value::from(number as i64)
         } else {
             // 3 × 0.1 is not exactly 0.3, so the result is rounded. Six digits are enough for every step that people write.
@@ -237,16 +240,17 @@ impl JsonGenerator<'_, '_> {
         let most = size(fields, "maxLength")?;
         if let Some(pattern) = fields.get("pattern").and_then(Value::as_str) {
             // A text that matches the pattern is generated repeatedly until its length matches too.
-            let mut made = Err(String::new());
+            let mut text_or_reason = Err(String::new());
             for _ in 0..16 {
-                made = pattern::make_containing(pattern, self.random);
-                if let Ok(text) = &made
+                text_or_reason = pattern::make_containing(pattern, self.random);
+                if let Ok(text) = &text_or_reason
                     && (least..=most.unwrap_or(usize::MAX)).contains(&text.chars().count())
                 {
-                    return made;
+                    return text_or_reason;
                 }
             }
-            return made.and_then(|_| Err("a pattern beside this length is not simulated".to_owned()));
+            return text_or_reason
+                .and_then(|_| Err("a pattern beside this length is not simulated".to_owned()));
         }
         let mut text = match fields.get("format").and_then(Value::as_str) {
             Some(format) => self.formatted(format),
@@ -294,7 +298,7 @@ impl JsonGenerator<'_, '_> {
         }
         let any = Value::Bool(true);
         let rest = rest.unwrap_or(&any);
-        let wanted = if *rest == Value::Bool(false) {
+        let length = if *rest == Value::Bool(false) {
             least
         } else {
             least
@@ -307,7 +311,7 @@ impl JsonGenerator<'_, '_> {
         };
         let unique = fields.get("uniqueItems") == Some(&Value::Bool(true));
         let mut misses = 0;
-        while items.len() < wanted {
+        while items.len() < length {
             match self.value(rest, depth + 1) {
                 Ok(item) if unique && items.contains(&item) && misses < MAX_LENGTH => misses += 1,
                 Ok(item) if unique && items.contains(&item) && items.len() >= least => {
@@ -340,9 +344,9 @@ impl JsonGenerator<'_, '_> {
             object.insert((*name).to_owned(), value);
         }
         for (name, schema) in known.iter().filter(|(name, _)| !required.contains(&name.as_str())) {
-            let wanted =
+            let is_included =
                 object.len() < least || (depth < SIMPLE_VALUES_DEPTH && self.random.random_bool(0.75));
-            if wanted
+            if is_included
                 && object.len() < most
                 && let Ok(value) = self.value(schema, depth + 1)
             {
@@ -403,7 +407,7 @@ mod tests {
 
     use super::*;
 
-    fn made(schema: &Value, seed: u64) -> Result<Value, String> {
+    fn generated(schema: &Value, seed: u64) -> Result<Value, String> {
         make(schema, &mut StdRng::seed_from_u64(seed))
     }
 
@@ -435,7 +439,7 @@ mod tests {
             json!({"type": "integer", "exclusiveMinimum": -3, "maximum": -2}),
         ] {
             for seed in 0..20 {
-                let value = made(&schema, seed).unwrap_or_else(|why| panic!("{schema}: {why}"));
+                let value = generated(&schema, seed).unwrap_or_else(|why| panic!("{schema}: {why}"));
                 assert_eq!(check::fits(&schema, &value), Ok(true), "{schema} {value}");
             }
         }
@@ -455,7 +459,7 @@ mod tests {
             (json!(false), "no value"),
             (json!({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}), "endlessly"),
         ] {
-            let why = made(&schema, 1).unwrap_err();
+            let why = generated(&schema, 1).unwrap_err();
             assert!(why.contains(word), "{schema}: {why}");
         }
     }
@@ -471,6 +475,6 @@ mod tests {
         }
         defs.insert("n20".to_owned(), json!({"type": "integer"}));
         let schema = json!({"$defs": defs, "$ref": "#/$defs/n0"});
-        assert!(made(&schema, 1).unwrap_err().contains("too large"));
+        assert!(generated(&schema, 1).unwrap_err().contains("too large"));
     }
 }

@@ -42,10 +42,11 @@ pub(crate) fn answer(args: &Args, job: &Job, prompt: &Prompt, copy: usize) -> Re
     let tool = tool(args, job, &mut random);
     let (full, is_free) = match (&tool, &job.shape, args.mode) {
         (Some(tool), _, _) => {
-            let made = json::make(&arguments_schema(&tool.parameters), &mut random).map_err(|reason| {
-                Refusal::field("tools", format!("The parameters of the tool `{}`: {reason}", tool.name))
-            })?;
-            (made.to_string(), false)
+            let arguments =
+                json::make(&arguments_schema(&tool.parameters), &mut random).map_err(|reason| {
+                    Refusal::field("tools", format!("The parameters of the tool `{}`: {reason}", tool.name))
+                })?;
+            (arguments.to_string(), false)
         }
         (None, Some(shape), _) => (generate_value(shape, &job.shape_field, &mut random)?, false),
         (None, None, Mode::Echo) => (prompt.last.clone(), true),
@@ -66,7 +67,7 @@ pub(crate) fn answer(args: &Args, job: &Job, prompt: &Prompt, copy: usize) -> Re
         let full = pieces.concat();
         let found = job.sampling.stops.iter().filter_map(|stop| Some((full.find(stop.as_str())?, stop)));
         if let Some((at, found)) = found.min_by_key(|(at, _)| *at) {
-            let end = if job.sampling.keeps_stop { at + found.len() } else { at };
+            let end = if job.sampling.include_stop { at + found.len() } else { at };
             pieces = text::pieces(&full[..end]).map(Into::into).collect();
             reason = "stop";
             stop = Some(found.clone());
@@ -124,7 +125,7 @@ fn min_tokens(job: &Job, limit: usize) -> Option<usize> {
     if job.sampling.ignore_eos {
         Some(limit)
     } else {
-        Some(job.sampling.least.min(limit)).filter(|least| *least > 0)
+        Some(job.sampling.min_tokens.min(limit)).filter(|min_tokens| *min_tokens > 0)
     }
 }
 

@@ -11,15 +11,15 @@ const MAX_EXTRA_REPETITIONS: u32 = 3;
 
 /// Generates text that the pattern matches as a whole.
 pub(super) fn make(pattern: &str, random: &mut StdRng) -> Result<String, String> {
-    made(pattern, &format!("^(?:{pattern})$"), random)
+    generate(pattern, &format!("^(?:{pattern})$"), random)
 }
 
 /// Generates text in which the pattern matches somewhere, as in JSON schemas.
 pub(super) fn make_containing(pattern: &str, random: &mut StdRng) -> Result<String, String> {
-    made(pattern, pattern, random)
+    generate(pattern, pattern, random)
 }
 
-fn made(pattern: &str, judge: &str, random: &mut StdRng) -> Result<String, String> {
+fn generate(pattern: &str, judge: &str, random: &mut StdRng) -> Result<String, String> {
     let shown: String = pattern.chars().take(80).collect();
     let unknown = || format!("the regular expression `{shown}` is invalid or too large");
     let judge = Regex::new(judge).map_err(|_| unknown())?;

@@ -11,9 +11,9 @@ use crate::{Server, chat, with};
 #[tokio::test]
 async fn streamed_and_whole_answers_say_the_same_and_count_the_same() {
     let server = Server::start(&[]).await;
-    let (status, whole) = server.post("/v1/chat/completions", &chat("Why is the sea salty?")).await;
-    assert_eq!(status, 200, "{whole}");
-    let text = whole["choices"][0]["message"]["content"].as_str().unwrap();
+    let (status, answer) = server.post("/v1/chat/completions", &chat("Why is the sea salty?")).await;
+    assert_eq!(status, 200, "{answer}");
+    let text = answer["choices"][0]["message"]["content"].as_str().unwrap();
     assert!(!text.is_empty());
 
     let mut request = chat("Why is the sea salty?");
@@ -25,8 +25,8 @@ async fn streamed_and_whole_answers_say_the_same_and_count_the_same() {
     assert_eq!(streamed, text);
     assert_eq!(chunks[0]["choices"][0]["delta"]["role"], "assistant");
     let (last, body) = chunks.split_last().unwrap();
-    assert_eq!(last["usage"]["completion_tokens"], whole["usage"]["completion_tokens"]);
-    assert_eq!(last["usage"]["prompt_tokens"], whole["usage"]["prompt_tokens"]);
+    assert_eq!(last["usage"]["completion_tokens"], answer["usage"]["completion_tokens"]);
+    assert_eq!(last["usage"]["prompt_tokens"], answer["usage"]["prompt_tokens"]);
     assert_eq!(last["choices"], json!([]));
     assert!(body.iter().all(|chunk| chunk["usage"].is_null()));
     assert_eq!(body.last().unwrap()["choices"][0]["finish_reason"], "stop");
@@ -75,8 +75,8 @@ async fn prompts_of_a_list_that_the_engine_has_no_room_for_wait_for_the_others()
         let server = Server::start(&[&["--mode", "echo", "--block-size", "4"], &limit[..]].concat()).await;
         let prompts = ["a b c d e", "f g h i j", "k l m n o", "p q r s t", "u v w x y"];
         let body = json!({"prompt": prompts, "max_tokens": 3});
-        let asked = server.post("/v1/completions", &body);
-        let (status, answer) = tokio::time::timeout(Duration::from_mins(1), asked).await.unwrap();
+        let response = server.post("/v1/completions", &body);
+        let (status, answer) = tokio::time::timeout(Duration::from_mins(1), response).await.unwrap();
         assert_eq!(status, 200, "{answer}");
         let choices = answer["choices"].as_array().unwrap();
         let texts: Vec<_> = choices.iter().map(|choice| choice["text"].as_str().unwrap()).collect();
@@ -181,33 +181,33 @@ async fn without_temperature_the_same_question_gets_the_same_answer() {
 #[tokio::test]
 async fn a_conversation_ends_where_the_request_says() {
     let server = Server::start(&[]).await;
-    let tokens = async |more: Value| {
+    let tokens = async |fields: Value| {
         let mut body = json!({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "I say "}]});
-        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         let (status, answer) = server.post("/tokenize", &body).await;
         assert_eq!(status, 200, "{answer}");
         answer["tokens"].clone()
     };
     let text =
         async |text: &str| server.post("/tokenize", &json!({"prompt": text})).await.1["tokens"].clone();
-    let said = "<|user|>\nHi\n<|assistant|>\nI say ";
-    assert_eq!(tokens(json!({})).await, text(&format!("{said}\n<|assistant|>\n")).await);
-    assert_eq!(tokens(json!({"add_generation_prompt": false})).await, text(&format!("{said}\n")).await);
+    let prompt = "<|user|>\nHi\n<|assistant|>\nI say ";
+    assert_eq!(tokens(json!({})).await, text(&format!("{prompt}\n<|assistant|>\n")).await);
+    assert_eq!(tokens(json!({"add_generation_prompt": false})).await, text(&format!("{prompt}\n")).await);
     let continued = json!({"add_generation_prompt": false, "continue_final_message": true});
-    assert_eq!(tokens(continued.clone()).await, text(said).await);
+    assert_eq!(tokens(continued.clone()).await, text(prompt).await);
     // The text of the last message also occurs in what comes after it, or is empty.
     let call = json!([{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]);
-    for said in ["f", ""] {
-        let messages = json!([{"role": "assistant", "content": said, "tool_calls": call}]);
+    for prompt in ["f", ""] {
+        let messages = json!([{"role": "assistant", "content": prompt, "tool_calls": call}]);
         let mut body = json!({"messages": messages});
         body.as_object_mut().unwrap().extend(continued.as_object().unwrap().clone());
-        assert_eq!(tokens(body).await, text(&format!("<|assistant|>\n{said}")).await);
+        assert_eq!(tokens(body).await, text(&format!("<|assistant|>\n{prompt}")).await);
     }
-    for (more, words) in [
+    for (fields, words) in [
         (json!({"prompt": "x", "add_special_tokens": false}), "add_special_tokens"),
         (json!({"prompt": "x", "return_token_strs": true}), "return_token_strs"),
     ] {
-        let (status, answer) = server.post("/tokenize", &more).await;
+        let (status, answer) = server.post("/tokenize", &fields).await;
         assert_eq!((status, &answer["error"]["param"]), (400, &json!(words)), "{answer}");
     }
 }

@@ -58,7 +58,7 @@ async fn a_list_of_models_has_every_adapter_and_says_whose_the_models_are() {
         let text = |model: &serde_json::Value, key: &str| model[key].as_str().unwrap().to_owned();
         let found =
             list["data"].as_array().unwrap().iter().map(|model| (text(model, "id"), text(model, "owned_by")));
-        let wanted = models.iter().map(|(id, owner)| ((*id).to_owned(), (*owner).to_owned()));
-        assert_eq!(found.collect::<Vec<_>>(), wanted.collect::<Vec<_>>());
+        let expected = models.iter().map(|(id, owner)| ((*id).to_owned(), (*owner).to_owned()));
+        assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
     }
 }

@@ -50,10 +50,10 @@ async fn an_encoder_says_where_embeddings_are_and_a_lost_one_is_computed_again()
     let encoder =
         Server::start(&["--modalities", "image", "--ec-transfer-config", r#"{"ec_role": "ec_producer"}"#])
             .await;
-    let (_, told) = encoder.post(path, &snapshot("AAAA")).await;
-    assert_eq!(told["usage"]["completion_tokens"], 1, "{told}");
-    let params = &told["ec_transfer_params"];
-    assert_eq!(params.as_object().unwrap().len(), 1, "{told}");
+    let (_, answer) = encoder.post(path, &snapshot("AAAA")).await;
+    assert_eq!(answer["usage"]["completion_tokens"], 1, "{answer}");
+    let params = &answer["ec_transfer_params"];
+    assert_eq!(params.as_object().unwrap().len(), 1, "{answer}");
     let mut request = snapshot("AAAA");
     request["ec_transfer_params"] = params.clone();
     for (lost, received) in [("0", 1.0), ("100", 0.0)] {

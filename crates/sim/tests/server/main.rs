@@ -69,9 +69,9 @@ fn chat(content: &str) -> Value {
 }
 
 /// A chat request with additional fields.
-fn with(more: &Value) -> Value {
+fn with(fields: &Value) -> Value {
     let mut request = chat("What is the weather in Oslo?");
-    for (key, value) in more.as_object().unwrap() {
+    for (key, value) in fields.as_object().unwrap() {
         request[key] = value.clone();
     }
     request

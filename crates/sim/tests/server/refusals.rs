@@ -70,7 +70,7 @@ async fn bad_parameters_are_named_in_the_words_of_vllm() {
     let call = json!({"type": "function", "function": {"name": "f", "arguments": "{}"}});
     let call = json!({"messages": [{"role": "assistant", "tool_calls": [call]}]});
     let image = json!([{"type": "image_url", "image_url": {"url": "data:x"}}]);
-    for (more, param, word) in [
+    for (fields, param, word) in [
         (json!({"temperature": -1}), "temperature", "must be non-negative, got -1"),
         (json!({"temperature": "hot"}), "body.temperature", "temperature: invalid type"),
         (json!({"top_p": 0}), "top_p", "must be in (0, 1], got 0"),
@@ -161,13 +161,13 @@ async fn bad_parameters_are_named_in_the_words_of_vllm() {
             "not supported",
         ),
     ] {
-        let (status, answer) = server.post("/v1/chat/completions", &with(&more)).await;
+        let (status, answer) = server.post("/v1/chat/completions", &with(&fields)).await;
         let error = &answer["error"];
         // vLLM's library for bodies has a type and a form of names of its own, and some checks name no field.
         let kind = if param.starts_with("body") { "Bad Request" } else { "BadRequestError" };
-        assert_eq!((status, &error["type"]), (400, &json!(kind)), "{more} {answer}");
-        assert_eq!(error["param"].as_str().unwrap_or_default(), param, "{more} {answer}");
-        assert!(error["message"].as_str().unwrap().contains(word), "{more} {answer}");
+        assert_eq!((status, &error["type"]), (400, &json!(kind)), "{fields} {answer}");
+        assert_eq!(error["param"].as_str().unwrap_or_default(), param, "{fields} {answer}");
+        assert!(error["message"].as_str().unwrap().contains(word), "{fields} {answer}");
     }
 }
 

@@ -7,9 +7,9 @@ use crate::{Server, is_weather, weather, with};
 #[tokio::test]
 async fn tools_are_called_as_tool_choice_says_streamed_and_not() {
     let server = Server::start(&[]).await;
-    let named = json!({"type": "function", "function": {"name": "weather"}});
+    let weather_only = json!({"type": "function", "function": {"name": "weather"}});
     for (choice, reason) in
-        [(json!("required"), "tool_calls"), (json!("auto"), "tool_calls"), (named, "stop")]
+        [(json!("required"), "tool_calls"), (json!("auto"), "tool_calls"), (weather_only, "stop")]
     {
         let mut request = with(&json!({"tools": [weather()], "tool_choice": choice}));
         let (status, answer) = server.post("/v1/chat/completions", &request).await;
@@ -70,8 +70,8 @@ async fn after_the_result_of_a_tool_the_answer_is_words() {
 async fn answers_have_the_form_that_is_asked_for() {
     let server = Server::start(&[]).await;
     let schema = weather()["function"]["parameters"].clone();
-    let content = async |more: Value| {
-        let (status, answer) = server.post("/v1/chat/completions", &with(&more)).await;
+    let content = async |fields: Value| {
+        let (status, answer) = server.post("/v1/chat/completions", &with(&fields)).await;
         assert_eq!(status, 200, "{answer}");
         answer["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
     };
@@ -81,10 +81,10 @@ async fn answers_have_the_form_that_is_asked_for() {
     assert!(is_weather(&content(json!({"structured_outputs": {"json": schema.to_string()}})).await));
     let object = content(json!({"response_format": {"type": "json_object"}})).await;
     assert!(serde_json::from_str::<Value>(&object).unwrap().is_object());
-    for more in
+    for fields in
         [json!({"guided_choice": ["yes", "no"]}), json!({"structured_outputs": {"choice": ["yes", "no"]}})]
     {
-        assert!(["yes", "no"].contains(&content(more).await.as_str()));
+        assert!(["yes", "no"].contains(&content(fields).await.as_str()));
     }
     let number = content(json!({"structured_outputs": {"regex": "[0-9]{4}"}})).await;
     assert!(number.len() == 4 && number.parse::<u32>().is_ok(), "{number}");

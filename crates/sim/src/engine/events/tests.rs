@@ -22,13 +22,13 @@ const HOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 struct Peer {
     connection: Connection,
     stream: TcpStream,
-    said: VecDeque<ZmtpEvent>,
+    received_events: VecDeque<ZmtpEvent>,
 }
 
 impl Peer {
     async fn new(socket: Socket, stream: TcpStream) -> Self {
         let connection = Connection::new(socket, Bounds::default());
-        let mut peer = Self { connection, stream, said: VecDeque::new() };
+        let mut peer = Self { connection, stream, received_events: VecDeque::new() };
         assert_eq!(peer.next().await, ZmtpEvent::Ready);
         peer
     }
@@ -37,12 +37,12 @@ impl Peer {
         let mut bytes = [0; 4096];
         loop {
             self.stream.write_all(&std::mem::take(&mut self.connection.output)).await.unwrap();
-            if let Some(received) = self.said.pop_front() {
+            if let Some(received) = self.received_events.pop_front() {
                 return received;
             }
             let length = self.stream.read(&mut bytes).await.unwrap();
             assert!(length > 0, "the publisher closed the connection");
-            self.said.extend(self.connection.receive(&bytes[..length]).unwrap());
+            self.received_events.extend(self.connection.receive(&bytes[..length]).unwrap());
         }
     }
 
