@@ -194,7 +194,7 @@ impl Model for Embedder {
         Some(self.tokenizer.longest)
     }
 
-    fn layout(&self, _: &Layout<'_>) -> Result<String, Refusal> {
+    fn apply_chat_template(&self, _: &Layout<'_>) -> Result<String, Refusal> {
         Err(Refusal::bad_request("This model computes embeddings and does not generate text."))
     }
 

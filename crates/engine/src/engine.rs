@@ -378,8 +378,8 @@ impl Model for Engine {
         Some(self.tokenizer.longest)
     }
 
-    fn layout(&self, layout: &Layout<'_>) -> Result<String, Refusal> {
-        lay_out(&self.tokenizer, self.template.as_ref(), layout)
+    fn apply_chat_template(&self, layout: &Layout<'_>) -> Result<String, Refusal> {
+        apply_template(&self.tokenizer, self.template.as_ref(), layout)
     }
 
     async fn start(self: Arc<Self>, job: Job) -> Result<JobStart, Refusal> {
@@ -449,7 +449,7 @@ impl Model for Engine {
 }
 
 /// Renders a conversation as one text.
-pub(crate) fn lay_out(
+pub(crate) fn apply_template(
     tokenizer: &Tokenizer,
     template: Option<&Template>,
     layout: &Layout<'_>,

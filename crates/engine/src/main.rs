@@ -27,9 +27,9 @@ fn main() -> ExitCode {
     let mut renders = false;
     match arguments.first().map(String::as_str) {
         Some("--help" | "-h" | "help") => {
-            return say(&format!("Usage: longboat-engine MODEL [FLAGS]\n\n{HELP}"));
+            return print(&format!("Usage: longboat-engine MODEL [FLAGS]\n\n{HELP}"));
         }
-        Some("--version" | "-v") => return say(ENGINE_VERSION),
+        Some("--version" | "-v") => return print(ENGINE_VERSION),
         Some("check") => return check(&arguments[1..]),
         Some(TEMPLATE_ROLE) => {
             return render_template().map_or_else(|error| fail(&error), |()| ExitCode::SUCCESS);
@@ -99,13 +99,13 @@ fn check(arguments: &[String]) -> ExitCode {
         _ => return fail(<Box<dyn Error>>::from("expected `longboat-engine check MODEL [BYTES]`").as_ref()),
     };
     match longboat_engine::check(Path::new(model), bytes) {
-        Ok(sentence) => say(&sentence),
+        Ok(sentence) => print(&sentence),
         Err(error) => fail(&error),
     }
 }
 
 #[expect(clippy::print_stdout, reason = "a program's answer")]
-fn say(text: &str) -> ExitCode {
+fn print(text: &str) -> ExitCode {
     println!("{text}");
     ExitCode::SUCCESS
 }

@@ -8,7 +8,7 @@ use longboat_serving::{Card, Job, JobStart, Layout, Model, Refusal};
 
 use crate::{
     Args, LoadError,
-    engine::{lay_out, open},
+    engine::{apply_template, open},
     model::Config,
     text::{Template, Tokenizer, load_tokenizer},
 };
@@ -49,8 +49,8 @@ impl Model for Renderer {
         Some(self.tokenizer.longest)
     }
 
-    fn layout(&self, layout: &Layout<'_>) -> Result<String, Refusal> {
-        lay_out(&self.tokenizer, self.template.as_ref(), layout)
+    fn apply_chat_template(&self, layout: &Layout<'_>) -> Result<String, Refusal> {
+        apply_template(&self.tokenizer, self.template.as_ref(), layout)
     }
 
     async fn start(self: Arc<Self>, _: Job) -> Result<JobStart, Refusal> {

@@ -60,8 +60,8 @@ impl BadWords {
     }
 }
 
-/// Takes the weight of every other token away.
-pub(crate) fn keep(weights: &mut [f32], tokens: &[u32]) {
+/// Excludes all other tokens.
+pub(crate) fn restrict_to(weights: &mut [f32], tokens: &[u32]) {
     let mut is_kept = vec![false; weights.len()];
     for token in tokens {
         if let Some(is_kept) = is_kept.get_mut(*token as usize) {
@@ -320,7 +320,7 @@ pub(crate) mod tests {
         assert_eq!(words.completed_by(&tokens("xa")).collect::<Vec<_>>(), tokens("bc"));
         assert_eq!(words.completed_by(&tokens("xb")).collect::<Vec<_>>(), tokens("c"));
         let mut weights = vec![1.0; 4];
-        keep(&mut weights, &[1, 3, 99]);
+        restrict_to(&mut weights, &[1, 3, 99]);
         assert_eq!(
             weights.iter().map(|weight| weight.is_finite()).collect::<Vec<_>>(),
             [false, true, false, true]

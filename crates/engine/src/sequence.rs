@@ -10,7 +10,7 @@ use crate::{
     cache::{Block, Hash},
     gauges::SequenceGauge,
     lora::AdapterLease,
-    sample::{BadWords, SampledToken, Sampler, keep},
+    sample::{BadWords, SampledToken, Sampler, restrict_to},
     shape::Form,
     text::{AnswerPart, Calls, Pieces, Stops, Tokenizer},
     transfer::{ImportedBlocks, PrefillHandoff},
@@ -162,7 +162,7 @@ impl Sequence {
         };
         let chosen = self.sampler.choose(sampling, weights, |weights| {
             if let Some(allowed) = &sampling.allowed {
-                keep(weights, allowed);
+                restrict_to(weights, allowed);
             }
             for token in forbidden.into_iter().chain(bad_words.completed_by(generated)) {
                 if let Some(weight) = weights.get_mut(token as usize) {
@@ -192,7 +192,7 @@ impl Sequence {
             // The form is complete, and the answer goes on without one, as in vLLM.
             self.form = None;
         } else if let Some(shared) = &mut self.form {
-            shared.form.take(id);
+            shared.form.consume(id);
         }
         if self.generated() < self.sampling.min_tokens {
             // A stop text that comes too early is a part of the answer.
@@ -282,7 +282,7 @@ mod tests {
         let ended = states.find_map(|token| {
             let mut weights = [0.0; 257];
             let error = shared.restrict(&mut weights).err();
-            shared.form.take(token);
+            shared.form.consume(token);
             error.map(|error| (error, weights.iter().all(|weight| *weight == f32::NEG_INFINITY)))
         });
         assert_eq!(

@@ -7,8 +7,7 @@ use crate::{
     fields::{Fields, PromptField},
     layout::LayoutOptions,
     messages::Reader,
-    prompt::{self, lay_out},
-    sampling, shape, tools,
+    prompt, sampling, shape, tools,
 };
 
 /// The default limit of completions in vLLM and in OpenAI's API.
@@ -111,7 +110,7 @@ pub(crate) fn conversation(
     limit: Option<usize>,
     part: Part,
 ) -> Result<(Prompt, bool), Refusal> {
-    let text = lay_out(model, &messages, known_tools, layout_options)?;
+    let text = prompt::render(model, &messages, known_tools, layout_options)?;
     let last = messages.into_iter().next_back();
     let (last, follows_a_tool) =
         last.map(|message| (message.text, message.role == Role::Tool)).unwrap_or_default();

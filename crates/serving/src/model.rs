@@ -29,8 +29,8 @@ pub trait Model: Send + Sync + 'static {
         None
     }
 
-    /// A conversation as one text, as the model's chat template lays it out.
-    fn layout(&self, layout: &Layout<'_>) -> Result<String, Refusal>;
+    /// Renders a conversation with the model's chat template.
+    fn apply_chat_template(&self, layout: &Layout<'_>) -> Result<String, Refusal>;
 
     /// Returns the media that the model accepts, or `None` if it is not multimodal.
     fn media(&self) -> Option<&Media> {

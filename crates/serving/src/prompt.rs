@@ -18,7 +18,7 @@ const RESERVED_VARIABLES: [&str; 7] = [
 const END_MARK: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
 
 /// The text of a conversation.
-pub(crate) fn lay_out(
+pub(crate) fn render(
     model: &dyn Model,
     messages: &[Message],
     tools: &[Tool],
@@ -41,8 +41,10 @@ pub(crate) fn lay_out(
     if let Some(effort) = options.reasoning_effort.filter(|effort| !effort.is_null()) {
         variables.entry("reasoning_effort").or_insert_with(|| effort.clone());
     }
-    let lay_out = |messages| model.layout(&Layout { messages, tools, opens_answer, variables: &variables });
-    if continues { cut(lay_out(&marked(messages))?) } else { lay_out(messages) }
+    let apply = |messages| {
+        model.apply_chat_template(&Layout { messages, tools, opens_answer, variables: &variables })
+    };
+    if continues { cut(apply(&marked(messages))?) } else { apply(messages) }
 }
 
 /// The same messages with the mark at the end of the last one.

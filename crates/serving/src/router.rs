@@ -138,7 +138,7 @@ async fn tokenize(
                 variables: request.chat_template_kwargs.as_ref(),
                 reasoning_effort: None,
             };
-            let text = prompt::lay_out(model.as_ref(), &messages, &known_tools, &options)?;
+            let text = prompt::render(model.as_ref(), &messages, &known_tools, &options)?;
             job::check_length(model.as_ref(), &text)?;
             prompt::tokens(model.as_ref(), &text, &reader.items())
         }

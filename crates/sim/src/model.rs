@@ -123,7 +123,7 @@ impl Model for Simulator {
     }
 
     /// Its template has no variables, and those that a request sets are left out as by each template that does not name them.
-    fn layout(&self, layout: &Layout<'_>) -> Result<String, Refusal> {
+    fn apply_chat_template(&self, layout: &Layout<'_>) -> Result<String, Refusal> {
         let Layout { messages, tools, opens_answer, .. } = *layout;
         let mut prompt = String::new();
         if !tools.is_empty() {

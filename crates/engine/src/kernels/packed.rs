@@ -106,18 +106,18 @@ impl PackedMatrix {
         let rows = activations::quantise(self.simd, rows);
         let (groups, blocks) = (self.outputs.div_ceil(ROWS), self.inputs / BLOCK);
         let mut products = vec![0.0; groups * count * ROWS];
-        let one = |(weights, products): (&[K], &mut [f32])| {
+        let multiply_rows = |(weights, products): (&[K], &mut [f32])| {
             self.simd.vectorize(Group { simd: self.simd, weights, rows: &rows, products });
         };
         let threads = rayon::current_num_threads();
         if threads == 1 || count * groups * blocks < MIN_PARALLEL_PRODUCTS {
-            weights.chunks_exact(blocks).zip(products.chunks_exact_mut(count * ROWS)).for_each(one);
+            weights.chunks_exact(blocks).zip(products.chunks_exact_mut(count * ROWS)).for_each(multiply_rows);
         } else {
             weights
                 .par_chunks_exact(blocks)
                 .zip(products.par_chunks_exact_mut(count * ROWS))
                 .with_min_len(groups.div_ceil(4 * threads))
-                .for_each(one);
+                .for_each(multiply_rows);
         }
         if count == 1 {
             products.truncate(self.outputs);

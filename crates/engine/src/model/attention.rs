@@ -22,15 +22,15 @@ pub(super) fn compute_attention(
     table: &Table<'_>,
     length: usize,
     kv_heads: usize,
-    found: &mut [f32],
+    output: &mut [f32],
 ) {
     let head_width = kv.head_width();
     let shared = queries.len() / head_width / kv_heads;
     #[expect(clippy::cast_precision_loss, reason = "heads are small")]
     let scale = 1.0 / (head_width as f32).sqrt();
     let mut weights = vec![0.0; length];
-    for (head, (query, found)) in
-        queries.chunks_exact(head_width).zip(found.chunks_exact_mut(head_width)).enumerate()
+    for (head, (query, output)) in
+        queries.chunks_exact(head_width).zip(output.chunks_exact_mut(head_width)).enumerate()
     {
         let kv_head = head / shared;
         Arch::new().dispatch(|| {
@@ -38,7 +38,7 @@ pub(super) fn compute_attention(
                 *weight = dot(query, keys) * scale;
             }
             softmax(&mut weights);
-            gather(&weights, found, || kv.values(layer, kv_head, table, length));
+            gather(&weights, output, || kv.values(layer, kv_head, table, length));
         });
     }
 }
@@ -58,10 +58,10 @@ fn softmax(weights: &mut [f32]) {
 
 /// Adds up the values with their weights, several columns at a time.
 #[inline(always)]
-fn gather<'a, I: Iterator<Item = &'a [f32]>>(weights: &[f32], found: &mut [f32], values: impl Fn() -> I) {
-    let whole = found.len() / COLUMNS * COLUMNS;
-    let (columns, rest) = found.as_chunks_mut::<COLUMNS>();
-    for (number, found) in columns.iter_mut().enumerate() {
+fn gather<'a, I: Iterator<Item = &'a [f32]>>(weights: &[f32], output: &mut [f32], values: impl Fn() -> I) {
+    let complete = output.len() / COLUMNS * COLUMNS;
+    let (columns, rest) = output.as_chunks_mut::<COLUMNS>();
+    for (number, output) in columns.iter_mut().enumerate() {
         let mut sums = [0.0; COLUMNS];
         for (weight, values) in weights.iter().zip(values()) {
             let Some(values) = values[number * COLUMNS..].first_chunk::<COLUMNS>() else { continue };
@@ -69,15 +69,15 @@ fn gather<'a, I: Iterator<Item = &'a [f32]>>(weights: &[f32], found: &mut [f32],
                 *sum += weight * value;
             }
         }
-        *found = sums;
+        *output = sums;
     }
     if rest.is_empty() {
         return;
     }
     rest.fill(0.0);
     for (weight, values) in weights.iter().zip(values()) {
-        for (found, value) in rest.iter_mut().zip(&values[whole..]) {
-            *found += weight * value;
+        for (output, value) in rest.iter_mut().zip(&values[complete..]) {
+            *output += weight * value;
         }
     }
 }

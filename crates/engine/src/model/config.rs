@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     /// Returns the error for a model with this setting.
-    fn said(name: &str, value: Json) -> Option<String> {
+    fn refusal(name: &str, value: Json) -> Option<String> {
         let mut config = json!({
             "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2,
             "intermediate_size": 64, "vocab_size": 256, "max_position_embeddings": 128,
@@ -263,8 +263,8 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_cannot_be_are_refused_and_none_is_passed_over() {
-        assert_eq!(said("num_key_value_heads", json!(1)), None);
+    fn invalid_settings_are_refused() {
+        assert_eq!(refusal("num_key_value_heads", json!(1)), None);
         for (name, value, reason) in [
             ("num_key_value_heads", json!("1"), "`num_key_value_heads` is missing or has the wrong type"),
             ("head_dim", json!(-1), "`head_dim` is missing or has the wrong type"),
@@ -278,8 +278,8 @@ mod tests {
                 "the vocabulary is 1000000000000, expected 1 to 4194304",
             ),
         ] {
-            let said = said(name, value).unwrap();
-            assert!(said.ends_with(reason), "{name}: {said}");
+            let refusal = refusal(name, value).unwrap();
+            assert!(refusal.ends_with(reason), "{name}: {refusal}");
         }
     }
 }

@@ -106,8 +106,8 @@ fn without_point(mut number: f64) -> (u64, u32) {
     (number as u64, decimals)
 }
 
-fn gcd(one: u128, other: u128) -> u128 {
-    if other == 0 { one } else { gcd(other, one % other) }
+fn gcd(left: u128, right: u128) -> u128 {
+    if right == 0 { left } else { gcd(right, left % right) }
 }
 
 /// Refuses a grammar in Lark's notation that takes too long, or a stack that no thread has.
@@ -288,7 +288,7 @@ mod tests {
             (3, |number| format!("r{number}: ((r{} \"a\"))", number + 1), "start: r0\nr"),
             (1, |number| format!("r{number} ::= r{} \"a\"", number + 1), "root ::= r0\nr"),
         ];
-        let made = |parts: usize| {
+        let shapes = |parts: usize| {
             let schemas = links.iter().map(move |(each, link)| chain(parts / each, *link));
             let grammars = grammars.iter().map(move |(each, rule, start)| {
                 let length = parts / each;
@@ -300,7 +300,7 @@ mod tests {
         };
         let letters = (0..=u8::MAX).map(|byte| vec![byte]).chain([Vec::new()]).collect();
         let letters = Vocabulary::new(letters, [256].into_iter()).unwrap();
-        for (kind, shape) in made(9_900).enumerate() {
+        for (kind, shape) in shapes(9_900).enumerate() {
             let form = Form::new(&shape, &letters);
             let form = form.map(|mut form| form.restrict(&mut [0.0; 257]).is_ok());
             // The library has limits, too, which it checks on the way.
@@ -308,7 +308,7 @@ mod tests {
                 form.as_ref().is_err_and(|error| error.contains("too large") || error.contains("too big"));
             assert!(is_refused || form == Ok(true), "{kind}: {form:?}");
         }
-        for (kind, shape) in made(11_000).enumerate() {
+        for (kind, shape) in shapes(11_000).enumerate() {
             let error = Form::new(&shape, &letters).map(drop).unwrap_err();
             assert!(error.starts_with("Grammar error: too large: "), "{kind}: {error}");
         }

@@ -55,7 +55,7 @@ impl Form {
                 TopLevelGrammar::from_lark(lark)
             }
         };
-        Self::begin(grammar, vocabulary).map_err(failed)
+        Self::compile(grammar, vocabulary).map_err(failed)
     }
 
     /// Creates the form of a call of one of these tools, as `text::Calls` parses it. The error names the tool whose arguments are
@@ -67,15 +67,15 @@ impl Form {
             let named = |reason| format!("{}: {reason}", tool.name);
             let arguments = bounded(&object(&tool.parameters).map_err(named)?);
             // Each alone, so that the error can name the tool.
-            Self::begin(TopLevelGrammar::from_json_schema(arguments.clone()), vocabulary).map_err(named)?;
+            Self::compile(TopLevelGrammar::from_json_schema(arguments.clone()), vocabulary).map_err(named)?;
             let name = Value::from(tool.name.as_str());
             let before = literal(&format!("{OPEN}\n{{\"name\": {name}, \"arguments\": "));
             calls.push(format!("{before} %json {arguments} {}", literal(&format!("}}\n{CLOSE}"))));
         }
-        Self::begin(TopLevelGrammar::from_lark(format!("start: {}", calls.join(" | "))), vocabulary)
+        Self::compile(TopLevelGrammar::from_lark(format!("start: {}", calls.join(" | "))), vocabulary)
     }
 
-    fn begin(grammar: TopLevelGrammar, vocabulary: &Vocabulary) -> Result<Self, String> {
+    fn compile(grammar: TopLevelGrammar, vocabulary: &Vocabulary) -> Result<Self, String> {
         let compile = || vocabulary.0.create_parser(grammar).map_err(|error| error.to_string());
         let compiled = thread::scope(|scope| {
             let thread = thread::Builder::new().name("form".into()).stack_size(limits::STACK_BYTES);
@@ -112,7 +112,7 @@ impl Form {
     }
 
     /// Adds a token to the answer.
-    pub(crate) fn take(&mut self, token: u32) {
+    pub(crate) fn consume(&mut self, token: u32) {
         // Only tokens that fit are chosen. If the form needs too much for this one, `restrict` will say so.
         let _ = self.matcher.consume_token(token);
     }
@@ -142,7 +142,7 @@ pub(crate) fn probe(bytes: &[u8], shape: impl FnOnce(String) -> Option<Shape>) {
         }
         let allowed: Vec<u32> = (0..256).filter(|token| weights[*token as usize] == 0.0).collect();
         let Some(token) = allowed.get(step * 7 % allowed.len().max(1)) else { return };
-        form.take(*token);
+        form.consume(*token);
     }
 }
 
@@ -177,7 +177,7 @@ mod tests {
             if !fits {
                 return (false, false);
             }
-            form.take(token);
+            form.consume(token);
         }
         let mut weights = [0.0; END as usize + 1];
         (form.restrict(&mut weights).is_ok() && weights[END as usize] == 0.0, true)
@@ -378,7 +378,7 @@ mod tests {
                 }
                 let allowed: Vec<u32> = (0..END).filter(|token| weights[*token as usize] == 0.0).collect();
                 let Some(token) = allowed.get(step * 7 % allowed.len().max(1)) else { break };
-                form.take(*token);
+                form.consume(*token);
             }
         }
     }
@@ -394,7 +394,7 @@ mod tests {
         let refused = br#"{"name":"a"}"#.iter().any(|byte| {
             let mut weights = [0.0; END as usize + 1];
             let restricted = form.restrict(&mut weights);
-            form.take(u32::from(*byte));
+            form.consume(u32::from(*byte));
             restricted.is_err()
         });
         assert!(refused);

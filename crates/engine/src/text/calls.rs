@@ -164,7 +164,7 @@ impl Calls {
     /// Removes this many bytes from the held tokens. A token on the boundary is divided, and counts with the first part.
     fn cut(&mut self, mut length: usize) -> Vec<Token> {
         self.text.drain(..length);
-        let mut taken = Vec::new();
+        let mut tokens = Vec::new();
         while length > 0
             && let Some(mut token) = self.held.pop_front()
         {
@@ -178,9 +178,9 @@ impl Calls {
                 });
             }
             length -= token.text.len();
-            taken.push(token);
+            tokens.push(token);
         }
-        taken
+        tokens
     }
 }
 
@@ -224,8 +224,8 @@ fn call_prefix(text: &str) -> Option<(String, String)> {
     let mut names = Deserializer::from_str(call).into_iter::<String>();
     let name = names.next()?.ok()?;
     let rest = call.get(names.byte_offset()..)?.strip_prefix(", \"arguments\": ")?;
-    let whole = Deserializer::from_str(rest).into_iter::<&RawValue>().next().and_then(Result::ok);
-    Some((name, whole.map_or(rest, RawValue::get).to_owned()))
+    let complete = Deserializer::from_str(rest).into_iter::<&RawValue>().next().and_then(Result::ok);
+    Some((name, complete.map_or(rest, RawValue::get).to_owned()))
 }
 
 #[cfg(test)]
@@ -273,8 +273,8 @@ mod tests {
         assert_eq!(read(&[answer]), expected);
         let letters: Vec<String> = answer.chars().map(String::from).collect();
         assert_eq!(read(&letters.iter().map(String::as_str).collect::<Vec<_>>()), expected);
-        let (one, other) = answer.split_at(17);
-        assert_eq!(read(&[one, other]), expected);
+        let (first, second) = answer.split_at(17);
+        assert_eq!(read(&[first, second]), expected);
     }
 
     #[test]

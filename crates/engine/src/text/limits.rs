@@ -70,7 +70,7 @@ pub(super) fn check(file: &[u8]) -> Result<(), String> {
         flatten(part, inner, MAX_DEPTH, &mut steps).map_err(|reason| format!("`{name}` {reason}"))?;
         let mut growth = 1_usize;
         for step in steps {
-            growth = growth.saturating_mul(judge(step).map_err(|reason| format!("`{name}`: {reason}"))?);
+            growth = growth.saturating_mul(check_step(step).map_err(|reason| format!("`{name}`: {reason}"))?);
         }
         if growth > MAX_GROWTH {
             return Err(format!("`{name}` makes texts {growth} times longer, expected {MAX_GROWTH} at most"));
@@ -94,7 +94,7 @@ fn flatten<'a>(part: &'a Value, inner: &str, depth: usize, steps: &mut Vec<&'a V
 }
 
 /// How many times longer a step makes a text. The error says why the step is not used.
-fn judge(step: &Value) -> Result<usize, String> {
+fn check_step(step: &Value) -> Result<usize, String> {
     let kind = step["type"].as_str().unwrap_or_default();
     if let Some(pattern) = step["pattern"]["Regex"].as_str() {
         judge_pattern(pattern)?;

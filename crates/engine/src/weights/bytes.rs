@@ -61,12 +61,12 @@ impl<'a> Cursor<'a> {
         self.number(u64::from_le_bytes)
     }
 
-    /// Reads a count of items that have at least `least` bytes each. Fails if so many items cannot follow in the header.
-    pub(super) fn count(&mut self, least: usize) -> Result<usize, HeaderError> {
+    /// Reads a count of items that have at least `min_bytes` bytes each. Fails if so many items cannot follow in the header.
+    pub(super) fn count(&mut self, min_bytes: usize) -> Result<usize, HeaderError> {
         let count = self.u64()?;
         usize::try_from(count)
             .ok()
-            .filter(|count| count.checked_mul(least).is_some_and(|bytes| bytes <= self.left()))
+            .filter(|count| count.checked_mul(min_bytes).is_some_and(|bytes| bytes <= self.left()))
             .ok_or(HeaderError::Truncated)
     }
 

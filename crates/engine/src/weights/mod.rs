@@ -60,18 +60,18 @@ impl Weights {
 
     /// The memory in bytes for loading: all tensors in their final form, and the largest one during its conversion.
     pub(crate) fn memory(&self, as_shipped: bool) -> u64 {
-        let (mut kept, mut most) = (0_u64, 0_u64);
+        let (mut resident, mut most) = (0_u64, 0_u64);
         for (format, shape) in self.tensors().formats() {
             let numbers: u64 = shape.iter().map(|length| *length as u64).product();
             let bytes = |format: GgmlDType| numbers / format.block_size() as u64 * format.type_size() as u64;
             // Vectors are kept as plain numbers.
-            let as_kept =
+            let as_stored =
                 if shape.len() < 2 { GgmlDType::F32 } else { matrix::stored_format(format, as_shipped) };
-            kept += bytes(as_kept);
-            let converts = as_kept != format;
+            resident += bytes(as_stored);
+            let converts = as_stored != format;
             most = most.max(bytes(format) + if converts { bytes(GgmlDType::F32) } else { 0 });
         }
-        kept + most
+        resident + most
     }
 
     /// Returns a digest of these weights: a hash over the names, formats and bytes of all tensors, in hexadecimal. It does

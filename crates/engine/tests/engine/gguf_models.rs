@@ -31,13 +31,13 @@ struct Embedded {
 
 fn models() -> Option<(TempDir, AnswerPart)> {
     let folder = tempfile::tempdir().unwrap();
-    let said = server::script("gguf_reference.py", &[folder.path()])?;
-    Some((folder, serde_json::from_slice(&said).unwrap()))
+    let stdout = server::script("gguf_reference.py", &[folder.path()])?;
+    Some((folder, serde_json::from_slice(&stdout).unwrap()))
 }
 
-async fn start(folder: &TempDir, name: &str, more: &[&str]) -> Server {
+async fn start(folder: &TempDir, name: &str, extra_args: &[&str]) -> Server {
     let file = folder.path().join(format!("{name}.gguf"));
-    Server::start(&[&[file.to_str().unwrap(), "--served-model-name", "m"], more].concat()).await
+    Server::start(&[&[file.to_str().unwrap(), "--served-model-name", "m"], extra_args].concat()).await
 }
 
 /// Which token a text of one character is.
@@ -48,9 +48,9 @@ fn token(text: &str) -> usize {
 
 #[tokio::test]
 async fn each_format_of_weights_says_what_its_numbers_say() {
-    let Some((folder, said)) = models() else { return };
-    assert_eq!(said.formats.len(), 12);
-    for (format, answers) in &said.formats {
+    let Some((folder, reference)) = models() else { return };
+    assert_eq!(reference.formats.len(), 12);
+    for (format, answers) in &reference.formats {
         for flags in [&["--weights-as-shipped"][..], &[]] {
             let server = start(&folder, &format!("format-{format}"), flags).await;
             for Answer { prompt, plain } in answers {
@@ -58,9 +58,9 @@ async fn each_format_of_weights_says_what_its_numbers_say() {
                 let answer = server.post("/v1/completions", &body).await;
                 let top = answer["choices"][0]["logprobs"]["top_logprobs"][0].as_object().unwrap();
                 // Special tokens are not among the letters.
-                let told: Vec<_> = top.iter().filter(|(text, _)| text.len() == 1).collect();
-                assert!(told.len() >= 18, "{format}: {top:?}");
-                for (text, logprob) in told {
+                let answer: Vec<_> = top.iter().filter(|(text, _)| text.len() == 1).collect();
+                assert!(answer.len() >= 18, "{format}: {top:?}");
+                for (text, logprob) in answer {
                     let (ours, expected) = (logprob.as_f64().unwrap(), plain[token(text)]);
                     // Rows of activations are rounded to 8 bits before they are multiplied, unless weights are whole numbers.
                     let near = (ours - expected).abs() < 0.15;
@@ -74,12 +74,12 @@ async fn each_format_of_weights_says_what_its_numbers_say() {
 
 #[tokio::test]
 async fn vectors_are_made_as_the_file_says_of_texts_with_what_is_added_to_them() {
-    let Some((folder, said)) = models() else { return };
-    assert_eq!(said.embedders.len(), 12);
-    for (name, Embedded { tokens, vector }) in &said.embedders {
+    let Some((folder, reference)) = models() else { return };
+    assert_eq!(reference.embedders.len(), 12);
+    for (name, Embedded { tokens, vector }) in &reference.embedders {
         let server = start(&folder, &format!("embeds-{name}"), &["--weights-as-shipped"]).await;
-        let told = server.post("/tokenize", &json!({"prompt": "\"#$"})).await;
-        assert_eq!(told["tokens"], json!(tokens), "{name}");
+        let answer = server.post("/tokenize", &json!({"prompt": "\"#$"})).await;
+        assert_eq!(answer["tokens"], json!(tokens), "{name}");
         let answer = server.post("/v1/embeddings", &json!({"input": "\"#$"})).await;
         assert_eq!(answer["usage"]["prompt_tokens"], tokens.len(), "{name}");
         let ours: Vec<f64> = serde_json::from_value(answer["data"][0]["embedding"].clone()).unwrap();

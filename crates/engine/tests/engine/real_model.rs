@@ -191,20 +191,20 @@ async fn compare(server: &Server, prompts: Vec<Recorded>, near_tie: f64) -> Comp
         let tokens: Vec<String> = serde_json::from_value(ours["tokens"].clone()).unwrap();
         let best: Vec<BTreeMap<String, f64>> = serde_json::from_value(ours["top_logprobs"].clone()).unwrap();
         assert_eq!((tokens.len(), best.len()), (answer.len(), answer.len()), "{prompt}");
-        let mut said = String::new();
+        let mut text_so_far = String::new();
         for ((token, best), gap) in tokens.iter().zip(&best).zip(gaps) {
-            said.push_str(token);
-            if !text.starts_with(&said) {
+            text_so_far.push_str(token);
+            if !text.starts_with(&text_so_far) {
                 if *gap >= near_tie {
-                    differ.push(format!("{prompt}: `{said}` instead of `{text}`, gap {gap}"));
+                    differ.push(format!("{prompt}: `{text_so_far}` instead of `{text}`, gap {gap}"));
                 }
                 break;
             }
             let best: Vec<f64> = best.values().copied().collect();
-            let [one, other] = best[..] else {
-                panic!("{prompt}: expected two tokens after `{said}`: {best:?}")
+            let [first_token, second_token] = best[..] else {
+                panic!("{prompt}: expected two tokens after `{text_so_far}`: {best:?}")
             };
-            gap_errors.push(((one - other).abs() - gap).abs());
+            gap_errors.push(((first_token - second_token).abs() - gap).abs());
         }
     }
     assert_eq!(differ, Vec::<String>::new());
@@ -361,23 +361,23 @@ async fn who_goes_away_before_the_answer_starts_leaves_the_queue_at_once() {
 #[tokio::test]
 async fn a_long_prompt_is_computed_in_pieces_between_the_tokens_of_others() {
     let Some(server) = start(&["--max-num-batched-tokens", "32"]).await else { return };
-    let whole = start(&["--max-num-batched-tokens", "2048"]).await.unwrap();
+    let unchunked = start(&["--max-num-batched-tokens", "2048"]).await.unwrap();
     let prompts = recorded();
     let long = prompts.iter().map(|prompt| &prompt.tokens).max_by_key(|tokens| tokens.len()).unwrap();
-    let (expected, _) = whole.greedy(long, 4).await;
+    let (expected, _) = unchunked.greedy(long, 4).await;
     let mut running = long_answer(&server, &prompts[0].tokens).await;
-    let mut asked = Box::pin(server.greedy(long, 4));
+    let mut request = Box::pin(server.greedy(long, 4));
     let mut pieces = 0;
     let (text, _) = loop {
         tokio::select! {
-            answer = &mut asked => break answer,
+            answer = &mut request => break answer,
             piece = running.chunk() => pieces += usize::from(piece.unwrap().is_some()),
         }
     };
     assert_eq!(text, expected);
     // Each forward pass computes at most 31 tokens of the long prompt and one of the other answer.
     assert!(pieces >= long.len() / 64, "{pieces} pieces came while {} tokens were computed", long.len());
-    drop((asked, running));
+    drop((request, running));
     server.end().await;
-    whole.end().await;
+    unchunked.end().await;
 }

@@ -26,8 +26,8 @@ struct Expected {
 /// numpy is missing.
 fn models() -> Option<(TempDir, BTreeMap<String, Vec<Expected>>)> {
     let folder = tempfile::tempdir().unwrap();
-    let said = server::script("reference.py", &[folder.path()])?;
-    Some((folder, serde_json::from_slice(&said).unwrap()))
+    let stdout = server::script("reference.py", &[folder.path()])?;
+    Some((folder, serde_json::from_slice(&stdout).unwrap()))
 }
 
 /// Keeps the weights exact. A conversion to 8 bits would change the results more than the order of additions does.
@@ -98,8 +98,8 @@ async fn every_family_computes_what_plain_arithmetic_does_with_and_without_an_ad
         let answers =
             join_all(together.iter().map(|(model, case)| likeliest(&server, model, &case.prompt))).await;
         for ((model, case), answer) in together.iter().zip(&answers) {
-            let wanted = if *model == "plain" { &case.plain } else { &case.adapted };
-            assert_close(&format!("{name} as {model} in a batch"), answer, &expected(wanted));
+            let recorded = if *model == "plain" { &case.plain } else { &case.adapted };
+            assert_close(&format!("{name} as {model} in a batch"), answer, &expected(recorded));
         }
         server.end().await;
     }
@@ -307,7 +307,7 @@ async fn adapters_beyond_the_limit_leave_memory_and_are_read_again() {
 async fn adapters_are_models_that_requests_load_ask_and_unload() {
     let Some((folder, _)) = models() else { return };
     let (model, path) = (folder.path().join("llama"), folder.path().join("llama-adapter"));
-    let given = json!({"name": "given", "path": path, "base_model_name": "m"}).to_string();
+    let adapter_json = json!({"name": "given", "path": path, "base_model_name": "m"}).to_string();
     let server = Server::start_in(
         &[
             text(&model),
@@ -316,7 +316,7 @@ async fn adapters_are_models_that_requests_load_ask_and_unload() {
             "m",
             "--enable-lora",
             "--lora-modules",
-            &given,
+            &adapter_json,
             "--max-loras",
             "2",
         ],
@@ -425,8 +425,8 @@ async fn without_the_variable_no_request_changes_adapters_and_more_than_max_lora
     let all: Vec<_> = prompts.iter().flat_map(|case| [("a", case), ("b", case), ("m", case)]).collect();
     let answers = join_all(all.iter().map(|(model, case)| likeliest(&server, model, &case.prompt))).await;
     for ((model, case), answer) in all.iter().zip(&answers) {
-        let wanted = if *model == "m" { &case.plain } else { &case.adapted };
-        assert_close(model, answer, &expected(wanted));
+        let recorded = if *model == "m" { &case.plain } else { &case.adapted };
+        assert_close(model, answer, &expected(recorded));
     }
     server.end().await;
 }

@@ -149,7 +149,7 @@ async fn a_template_that_cannot_be_read_is_refused_at_the_start() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longboat-engine"));
         command.args(["launch", "render"]).arg(&model).arg("--chat-template").arg(&template);
         let output = command.args(["--port", "0"]).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && said.contains("cannot parse the chat template"), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && stderr.contains("cannot parse the chat template"), "{stderr}");
     }
 }

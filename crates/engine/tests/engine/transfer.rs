@@ -34,7 +34,7 @@ struct Engine {
 }
 
 impl Engine {
-    fn start(model: &Path, number: u8, role: &str, more: &[&str], variables: &[(&str, &str)]) -> Self {
+    fn start(model: &Path, number: u8, role: &str, extra_args: &[&str], variables: &[(&str, &str)]) -> Self {
         longboat_tls::install_default_provider();
         let [.., high, low] = std::process::id().to_be_bytes();
         let host = format!("127.{}.{high}.{low}", 200 + number);
@@ -44,7 +44,7 @@ impl Engine {
             .arg(model)
             .args(["--host", &host, "--port", "8000", "--served-model-name", "m", "--max-model-len", "512"])
             .args(["--kv-cache-memory-bytes", "50000000", "--kv-transfer-config", &config.to_string()])
-            .args(more)
+            .args(extra_args)
             .env("LONGBOAT_KV_TOKEN", SECRET)
             .env_remove("LONGBOAT_POD_IP")
             .envs(variables.iter().copied())
@@ -65,17 +65,17 @@ impl Engine {
         panic!("{} does not serve", self.url);
     }
 
-    async fn ask(&self, prompt: &[u32], more: Value) -> (u16, Value) {
+    async fn ask(&self, prompt: &[u32], fields: Value) -> (u16, Value) {
         let mut body =
             json!({"model": "m", "prompt": prompt, "max_tokens": 12, "temperature": 0, "ignore_eos": true});
-        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let asked = self.client.post(format!("{}/v1/completions", self.url)).json(&body);
-        let response = asked.send().await.unwrap();
+        body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let request = self.client.post(format!("{}/v1/completions", self.url)).json(&body);
+        let response = request.send().await.unwrap();
         (response.status().as_u16(), response.json().await.unwrap())
     }
 
-    async fn text(&self, prompt: &[u32], more: Value) -> String {
-        let (status, answer) = self.ask(prompt, more).await;
+    async fn text(&self, prompt: &[u32], fields: Value) -> String {
+        let (status, answer) = self.ask(prompt, fields).await;
         assert_eq!(status, 200, "{answer}");
         answer["choices"][0]["text"].as_str().unwrap().to_owned()
     }
@@ -145,8 +145,8 @@ async fn a_prompt_computed_elsewhere_is_answered_as_if_it_had_been_computed_here
     let decode = Engine::start(&model, 2, "kv_consumer", &[], &[]);
     let patient =
         r#"{"kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_load_failure_policy": "recompute"}"#;
-    let more = ["--kv-transfer-config", patient, "--shutdown-timeout", "60"];
-    let mut recompute = Engine::start(&model, 3, "kv_both", &more, &[]);
+    let extra_args = ["--kv-transfer-config", patient, "--shutdown-timeout", "60"];
+    let mut recompute = Engine::start(&model, 3, "kv_both", &extra_args, &[]);
     for engine in [&prefill, &decode, &recompute] {
         engine.ready().await;
     }
@@ -193,14 +193,14 @@ async fn a_prompt_computed_elsewhere_is_answered_as_if_it_had_been_computed_here
             .unwrap()
             .clone(),
     );
-    let asked = decode.client.post(format!("{}/v1/completions", decode.url)).json(&streamed);
-    let stream = asked.send().await.unwrap().text().await.unwrap();
-    let said: String = stream
+    let request = decode.client.post(format!("{}/v1/completions", decode.url)).json(&streamed);
+    let stream = request.send().await.unwrap().text().await.unwrap();
+    let streamed_text: String = stream
         .split("\n\n")
         .filter_map(|chunk| serde_json::from_str::<Value>(chunk.strip_prefix("data: ")?).ok())
         .map(|chunk| chunk["choices"][0]["text"].as_str().unwrap_or_default().to_owned())
         .collect();
-    assert_eq!(said, alone);
+    assert_eq!(streamed_text, alone);
 
     // Each engine refuses the other's half of a request.
     let (status, answer) =
