@@ -9,6 +9,7 @@ use std::{
 use prometheus_client::metrics::counter::Counter;
 
 use crate::{
+    Args,
     cache::{Blocks, Hash},
     lora::Adapter,
     sequence::Sequence,
@@ -58,14 +59,7 @@ pub(crate) struct Step {
 // === impl Batch ===
 
 impl Batch {
-    pub(crate) fn new(
-        blocks: Blocks,
-        leases: Arc<Leases>,
-        preemptions: Counter,
-        max_sequences: usize,
-        max_tokens: usize,
-        max_adapters: usize,
-    ) -> Self {
+    pub(crate) fn new(blocks: Blocks, leases: Arc<Leases>, preemptions: Counter, args: &Args) -> Self {
         Self {
             waiting: VecDeque::new(),
             running: Vec::new(),
@@ -73,9 +67,9 @@ impl Batch {
             adapters: Vec::new(),
             preemptions,
             leases,
-            max_sequences,
-            max_tokens,
-            max_adapters,
+            max_sequences: args.max_num_seqs,
+            max_tokens: args.max_batched_tokens,
+            max_adapters: args.lora.max_adapters,
         }
     }
 
@@ -380,10 +374,12 @@ mod tests {
         }
     }
 
-    /// A batch of up to 8 sequences, whose cache has blocks of 2 tokens.
+    /// A batch of up to 4 sequences, whose cache has blocks of 2 tokens.
     fn batch(blocks: usize, max_tokens: usize) -> Batch {
         let leases = Arc::new(Leases::new(Duration::ZERO, 0, Counter::default()));
-        Batch::new(Blocks::new(blocks, 2, true, None), leases, Counter::default(), 8, max_tokens, 1)
+        let args =
+            Args::parse(&["/m", "--max-num-seqs=4", &format!("--max-num-batched-tokens={max_tokens}")]);
+        Batch::new(Blocks::new(blocks, 2, true, None), leases, Counter::default(), &args.unwrap())
     }
 
     #[test]

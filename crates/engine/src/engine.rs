@@ -28,9 +28,10 @@ use crate::{
     Args, LoadError,
     args::MAX_QUEUED_REQUESTS,
     batch::Batch,
+    blocking::blocking,
     cache::{Blocks, Kv},
     gauges::{Gauges, SequenceGauge},
-    inbox::{Inbox, queue_is_full},
+    inbox::Inbox,
     lora::{Adapter, AdapterError, Adapters, Usage},
     memory,
     model::{Config, Transformer},
@@ -134,10 +135,8 @@ impl Engine {
         let gauges = Arc::<Gauges>::default();
         let events = args.server.kv_events.clone().and_then(Publisher::new);
         let blocks = Blocks::new(blocks, args.block_size, args.caches_prefixes, events.clone());
-        let max_adapters = args.lora.max_adapters;
         let preemptions = metrics.preemptions.clone();
-        let batch =
-            Batch::new(blocks, leases, preemptions, args.max_num_seqs, args.max_batched_tokens, max_adapters);
+        let batch = Batch::new(blocks, leases, preemptions, args);
         let max_answers = args.max_waiting.saturating_add(args.max_num_seqs);
         let worker = Worker {
             transformer,
@@ -188,13 +187,10 @@ impl Engine {
         else {
             return Ok(None);
         };
-        let name = name.to_owned();
-        let found = tokio::task::spawn_blocking(move || {
-            adapters.get(&name).map_err(|error| {
-                Refusal::failed(format!("While reading the LoRA adapter {name} again: {error}"))
-            })
-        });
-        found.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+        let owned = name.to_owned();
+        blocking(move || adapters.get(&owned))
+            .await
+            .map_err(|error| Refusal::failed(format!("While reading the LoRA adapter {name} again: {error}")))
     }
 
     /// Puts the answers of a job into the queue.
@@ -205,16 +201,11 @@ impl Engine {
         adapter: Option<&Arc<Adapter>>,
         transfers: &mut RequestTransfers,
     ) -> Result<EnqueuedJob, Refusal> {
-        for prompt in &job.prompts {
-            if let Some(token) = prompt.tokens.iter().find(|token| **token as usize >= self.vocabulary) {
-                return Err(Refusal::bad_request(format!("Token id {token} is out of vocabulary")));
-            }
-        }
+        self.check_token_ids(job)?;
         // The adapter may have been unloaded since the request was checked.
         if adapter.is_none() && !self.card.names.contains(&job.model) {
             return Err(Refusal::not_found(format!("The model `{}` does not exist.", job.model)));
         }
-        self.check_token_ids(job)?;
         let sampling = Arc::new(job.sampling.clone());
         let patterns = Patterns::new(&sampling.stops);
         let bad_words = BadWords::new(&sampling.bad_words, &self.tokenizer);
@@ -226,7 +217,7 @@ impl Engine {
                 let gauge = SequenceGauge::waiting(&self.gauges);
                 // Those that run count, too: an answer that need not wait counts as waiting until the worker has seen it.
                 if self.gauges.answers() > self.max_answers {
-                    return Err(queue_is_full());
+                    return Err(Refusal::queue_full());
                 }
                 let (start_notice, start) = oneshot::channel();
                 let sequence = Sequence {
@@ -263,12 +254,15 @@ impl Engine {
         }
         Ok(EnqueuedJob { starts, events: receiver })
     }
-}
 
-impl Engine {
     /// Refuses tokens that the model does not know.
     fn check_token_ids(&self, job: &Job) -> Result<(), Refusal> {
         let is_unknown = |token: &u32| *token as usize >= self.vocabulary;
+        if let Some(token) =
+            job.prompts.iter().flat_map(|prompt| &prompt.tokens).find(|token| is_unknown(token))
+        {
+            return Err(Refusal::bad_request(format!("Token id {token} is out of vocabulary")));
+        }
         let Sampling { biases, stop_tokens, allowed, .. } = &job.sampling;
         let biased: Vec<u32> = biases.iter().map(|(token, _)| *token).collect();
         for (field, tokens) in [("logit_bias", &biased), ("stop_token_ids", stop_tokens)] {
@@ -295,13 +289,11 @@ impl Engine {
         }
         let turn = Arc::clone(&self.compilers).acquire_owned().await;
         // The thread keeps its turn to the end, even if the client leaves.
-        let compiling = tokio::task::spawn_blocking(move || {
+        blocking(move || {
             let _turn = turn;
-            (self.form(&job), job)
-        });
-        let (form, job) =
-            compiling.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
-        Ok((form?, job))
+            Ok((self.form(&job)?, job))
+        })
+        .await
     }
 
     /// The form that answers must have, before their first token.
@@ -417,9 +409,7 @@ impl Model for Engine {
             return Err(Refusal::failed("LoRA is not enabled. Use --enable-lora to enable LoRA."));
         };
         let (name, path) = (adapter.name.clone(), adapter.path.clone());
-        let loading = tokio::task::spawn_blocking(move || adapters.load(adapter, in_place));
-        let loaded = loading.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
-        loaded.map_err(|error| match error {
+        blocking(move || adapters.load(adapter, in_place)).await.map_err(|error| match error {
             AdapterError::Missing { .. } => Refusal::not_found(error.to_string()),
             AdapterError::Loaded(_) | AdapterError::TooMany => Refusal::bad_request(error.to_string()),
             AdapterError::Unusable(error) => Refusal::failed(format!("While loading {path}: {error}")),

@@ -36,13 +36,8 @@ impl<T: Send + 'static> Inbox<T> {
     /// Puts a request into the queue, or refuses it.
     pub(crate) fn send(&self, request: T) -> Result<(), Refusal> {
         self.sender.try_send(request).map_err(|error| match error {
-            TrySendError::Full(_) => queue_is_full(),
+            TrySendError::Full(_) => Refusal::queue_full(),
             TrySendError::Disconnected(_) => Refusal::overloaded("The engine has ended."),
         })
     }
-}
-
-/// The refusal of a request that finds no place to wait.
-pub(crate) fn queue_is_full() -> Refusal {
-    Refusal::overloaded("The waiting queue is full; try again later.")
 }

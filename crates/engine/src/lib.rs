@@ -15,6 +15,7 @@
 
 mod args;
 mod batch;
+mod blocking;
 mod cache;
 mod check;
 mod embedder;

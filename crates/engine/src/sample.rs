@@ -286,7 +286,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn penalties_lessen_what_is_there() {
+    fn penalties_lower_the_weights_of_earlier_tokens() {
         let greedy = Sampling { temperature: 0.0, ..sampling() };
         for sampling in [
             Sampling { presence_penalty: 1.0, ..greedy.clone() },

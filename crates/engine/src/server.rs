@@ -7,8 +7,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Args, Engine, LoadError, embedder::Embedder, engine::open, pooling::PoolingConfig, render::Renderer,
-    transfer, weights::Weights,
+    Args, Engine, LoadError, blocking::blocking, embedder::Embedder, engine::open, pooling::PoolingConfig,
+    render::Renderer, transfer, weights::Weights,
 };
 
 /// Why the engine cannot serve.
@@ -33,8 +33,7 @@ pub async fn render(args: Args, shutdown: CancellationToken) -> Result<(), Engin
     let listener = longboat_serving::listen(args.server.address).await?;
     log_ignored_flags(&args);
     let listening = args.server.listen.clone();
-    let loading = tokio::task::spawn_blocking(move || Renderer::load(&args));
-    let renderer = loading.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+    let renderer = blocking(move || Renderer::load(&args)).await?;
     tracing::info!(address = listener.local_addr().map(tracing::field::display).ok(), "Rendering prompts.");
     longboat_serving::serve(longboat_serving::router(Arc::new(renderer)), listener, listening, shutdown)
         .await?;
@@ -82,9 +81,7 @@ pub async fn serve(
     log_ignored_flags(&args);
     let listening = args.server.listen.clone();
     let host = args.server.address.ip();
-    let loading = tokio::task::spawn_blocking(move || load(&args));
-    let loaded = loading.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
-    let engine = match loaded {
+    let engine = match blocking(move || load(&args)).await? {
         LoadedModel::Answers(engine) => engine,
         LoadedModel::Embeds(embedder) => {
             tracing::info!(address = listener.local_addr().map(tracing::field::display).ok(), "Serving.");

@@ -78,7 +78,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_expected_equals_a_list_of_notes(
+        fn expected_blocks_match_a_naive_list(
             steps in prop::collection::vec((0..3_u32, prop::collection::vec(0..6_u64, 0..5), 0..4_u64, any::<bool>()), 0..40),
         ) {
             let mut expected = ExpectedBlocks::new(1000);

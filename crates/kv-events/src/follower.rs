@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_message_counts_once_and_gaps_are_asked_for() {
+    fn messages_count_once_and_gaps_are_requested() {
         let mut follower = Follower::default();
         follower.connected();
         assert_eq!(follower.live(3), Step::Replay(0));

@@ -83,7 +83,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_have_the_effect_of_the_whole(events in prop::collection::vec(event(), 0..12), blocks in 1..5_usize) {
+        fn split_events_have_the_same_effect(events in prop::collection::vec(event(), 0..12), blocks in 1..5_usize) {
             let limits = Limits { block_tokens: 4, ..Limits::default() };
             let (mut unsplit, mut split) = (Index::new(limits.clone()), Index::new(limits.clone()));
             let mut prompts = Vec::new();

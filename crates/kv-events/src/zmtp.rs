@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_peer_is_refused() {
+    fn invalid_handshakes_are_refused() {
         let start = || Connection::new(Socket::Sub, Bounds { message: 100, frames: 2 });
         assert_eq!(start().receive(b"HTTP/1.1 400"), Err(ZmtpError::Greeting));
         let mut other = start();
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_refused_before_it_is_stored() {
+    fn long_messages_are_refused_before_they_are_stored() {
         let ready = || {
             let mut sub = Connection::new(Socket::Sub, Bounds { message: 100, frames: 2 });
             let mut publisher = Connection::new(Socket::Pub, Bounds::default());

@@ -137,7 +137,7 @@ pub.recv()
 }
 
 #[test]
-fn libzmq_understands_what_we_publish_and_repeat() {
+fn libzmq_receives_live_and_replayed_messages() {
     let program = r#"
 import msgpack, struct, sys, zmq
 context = zmq.Context()

@@ -54,6 +54,11 @@ impl Refusal {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequestsError", message)
     }
 
+    /// A request finds no place to wait.
+    pub fn queue_full() -> Self {
+        Self::overloaded("The waiting queue is full; try again later.")
+    }
+
     /// The client has no access.
     pub fn unauthorized(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "AuthenticationError", message)

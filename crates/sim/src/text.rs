@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn filler_is_reproducible_and_as_long_as_asked() {
+    fn filler_is_reproducible_and_has_the_requested_length() {
         assert_eq!(filler(7, None), filler(7, None));
         assert_ne!(filler(7, None), filler(8, None));
         assert_eq!(filler(1, Some(500)).len(), 500);

@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 mod openai;
 
 #[test]
-fn every_kept_body_is_answered_or_refused() {
+fn every_body_of_the_corpus_is_answered_or_refused() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/openai_body");
     let mut count = 0;
     for entry in fs::read_dir(&folder).unwrap() {

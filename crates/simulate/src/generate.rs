@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_about_the_one_that_was_asked_for() {
+    fn generated_traffic_has_about_the_requested_rate() {
         for kind in [Kind::Poisson, Kind::Bursts, Kind::Sessions, Kind::Agents] {
             let requests = all(Traffic { requests: 20_000, ..traffic(kind) });
             let rate = 20_000.0 / requests.last().unwrap().at.as_secs_f64();
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_repeat_what_was_said() {
+    fn turns_repeat_the_conversation_before_them() {
         let requests = all(traffic(Kind::Sessions));
         let of = |session: &str| -> Vec<Vec<Segment>> {
             let own = requests.iter().filter(|request| request.session.as_deref() == Some(session));

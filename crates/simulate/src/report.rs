@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sum_of_pools_is_what_one_recorder_would_have_gathered() {
+    fn merged_histograms_equal_a_single_one() {
         let answer = |arrived: u64, first_token: u64| RequestTimes {
             arrived,
             sent: arrived,

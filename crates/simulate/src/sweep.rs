@@ -206,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn a_range_in_which_nothing_is_enough_says_what_limits() {
+    fn a_sweep_without_a_solution_names_the_limit() {
         let condition: Condition = "goodput>99%".parse().unwrap();
         let found = Sweep { from: 2, to: 4 }.find(&condition, |_| Ok::<_, ()>(Report::empty())).unwrap();
         assert_eq!((found.smallest, found.steps.len(), found.limit.is_some()), (None, 1, true));
     }
 
     #[test]
-    fn a_number_that_more_replicas_may_worsen_is_tried_one_by_one_and_chance_is_named() {
+    fn non_monotonic_targets_are_tried_one_by_one() {
         let sweep = Sweep { from: 1, to: 64 };
         let with = |condition: &str, hits: &dyn Fn(usize) -> f64| {
             let condition: Condition = condition.parse().unwrap();

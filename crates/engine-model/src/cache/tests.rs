@@ -180,7 +180,7 @@ proptest! {
 
     /// After any sequence of requests, all is as in a cache that keeps each block by itself.
     #[test]
-    fn runs_are_what_single_blocks_would_be(capacity in 1..40_usize, block_size in 1..4_usize, steps in steps()) {
+    fn runs_match_a_cache_of_single_blocks(capacity in 1..40_usize, block_size in 1..4_usize, steps in steps()) {
         let mut cache = KvCache::new(capacity, block_size);
         let mut single = SingleBlocks { capacity, block_size, ..SingleBlocks::default() };
         let mut held = Vec::new();

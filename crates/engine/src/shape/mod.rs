@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_of_one_tool_with_what_that_one_takes() {
+    fn forced_calls_have_the_arguments_of_their_tool() {
         let tool = |name: &str, parameters| Tool {
             name: name.into(),
             description: String::new(),
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_kept_is_refused_in_the_words_of_the_library() {
+    fn unsupported_forms_are_refused_in_the_words_of_the_library() {
         for (shape, words) in [
             (Shape::Json(json!({"type": "unheard"})), "Grammar error: Invalid type: unheard"),
             (Shape::Json(json!({"not": {}})), "Grammar error: Unimplemented keys: [\"not\"]"),
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_whose_form_needs_too_much_does_not_end_as_a_whole_one() {
+    fn a_form_beyond_its_limits_ends_the_answer_with_an_error() {
         let kind = |number: u32| {
             let properties = json!({format!("kind{number}"): {"const": number}, "name": {"type": "string"}});
             json!({"type": "object", "properties": properties, "required": ["name"]})

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_does_not_swallow_the_calls_after_it() {
+    fn invalid_json_does_not_hide_the_calls_after_it() {
         let fine = "<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>";
         for broken in [
             "<tool_call>a \"b</tool_call>",
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn further_calls_are_left_out_where_one_was_asked_for() {
+    fn without_parallel_tool_calls_only_the_first_call_is_returned() {
         let one = "<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>";
         let calls = Calls { one_at_most: true, ..Calls::default() };
         assert_eq!(read_by(calls, &[one, one]), (String::new(), vec![call("now", "{}")]));
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_call_at_the_end_of_an_answer_needs_no_end_marker() {
+    fn a_complete_call_at_the_end_of_an_answer_needs_no_end_marker() {
         let answer = "Well.<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n";
         for cut in [answer.len(), 20, 40] {
             let pieces = answer.split_at(cut);
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_call_stays_text() {
+    fn invalid_calls_stay_text() {
         for text in ["a < b", "<tool", "<tool_call>{\"name\": \"add\"", "<tool_call>sorry</tool_call>"] {
             assert_eq!(read(&[text]), (text.to_owned(), Vec::new()), "{text}");
         }

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_far_more_than_a_text_has_is_refused() {
+    fn tokenizers_that_multiply_a_text_are_refused() {
         for pattern in [r"(?:a+)+(?!b)$", r"(a|aa)+(?<!x)\b!", r"(\w+)\s?\1+!"] {
             let refused = checked("pre_tokenizer", &split(pattern));
             assert!(

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tokens_of_a_stop_text_are_told_without_their_text() {
+    fn the_tokens_of_a_stop_text_are_sent_without_text() {
         let mut stops = Stops::new(Patterns::new(&["END".to_owned()]), false);
         assert_eq!(stops.push(token("E")).tokens, []);
         assert_eq!(stops.push(token("ND two")).tokens, [token(""), token("")]);

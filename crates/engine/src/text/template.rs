@@ -227,7 +227,7 @@ mod tests {
 
     /// The lines are what Hugging Face's `apply_chat_template` makes of the conversation that vLLM hands on.
     #[test]
-    fn tools_and_messages_are_what_hugging_face_makes_of_them() {
+    fn tools_and_messages_render_as_in_hugging_face() {
         let source = "{% for tool in tools %}{{ tool|tojson }}\n{% endfor %}{% for message in messages %}{{ message|tojson }}\n{% endfor %}\
                       {{ tools[0].function|tojson(indent=2, sort_keys=true) }}\n{{ tools[0].function.description|tojson(ensure_ascii=true) }}\n\
                       {{ {'b': [], 'a': [1, 2.0]}|tojson(separators=(',', ':')) }}\n{{ documents is none }}";
@@ -278,14 +278,14 @@ True"#;
     }
 
     #[test]
-    fn a_reason_is_told_in_a_few_words() {
+    fn reasons_are_short() {
         assert_eq!(rendered("{{ raise_exception('no') }}").unwrap_err(), "no");
         let long = rendered("{{ raise_exception('no' * 100000) }}").unwrap_err();
         assert_eq!(long.len(), MAX_REASON_CHARS);
     }
 
     #[test]
-    fn methods_that_are_counted_say_what_they_say_in_python() {
+    fn counted_methods_return_what_python_returns() {
         let source = "{{ 'a-b'.split('-')|join('+') }} {{ ' a  b '.split()|join('+') }} {{ 'a-b-c'.split('-', 1)|join('+') }} \
                       {{ ','.join(['a', 1]) }} {{ '{0}: {1}'.format('a', 1) }} {{ 'a\nb'.splitlines()|join('+') }} \
                       {{ 'a-b'|split('-')|join('+') }} {{ 'a\nb'|lines|join('+') }}";

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_neither_cut_nor_filled_up_whatever_the_file_says() {
+    fn truncation_and_padding_of_the_file_are_ignored() {
         let file = include_str!("../../../../fuzz/corpus/engine_tokenizer/bpe");
         // So many tokens would be more than all memory.
         let file = file.replace("\"Fixed\":8", "\"Fixed\":1099511627776");

@@ -22,7 +22,6 @@ use super::{
 use crate::{
     LoadError,
     cache::{Block, Kv},
-    inbox::queue_is_full,
     weights::Weights,
 };
 
@@ -199,7 +198,7 @@ impl Connector {
         // While its blocks are fetched, a request is in no queue of the worker, so these requests have a limit of their
         // own.
         let Ok(_waiting) = self.fetch_slots.try_acquire() else {
-            return Err(queue_is_full());
+            return Err(Refusal::queue_full());
         };
         match self.fetch(job, remote).await {
             Ok(imported) => {
@@ -207,7 +206,7 @@ impl Connector {
             }
             Err(error) => {
                 self.transfers.failed.inc();
-                let reason = sentence(&error);
+                let reason = longboat_tls::chain(&error);
                 tracing::warn!(error = reason, "Could not get the KV cache of a prompt.");
                 match self.settings.config.load_failure_policy {
                     LoadFailurePolicy::Recompute => Ok(RequestTransfers::default()),
@@ -269,12 +268,4 @@ fn wrong_role(role: &str, field: &str) -> Refusal {
 /// Returns the size in MiB, at least 1, so that every prompt holds a permit.
 fn mebibytes(bytes: usize) -> u32 {
     u32::try_from(bytes >> 20).unwrap_or(u32::MAX >> 4).max(1)
-}
-
-/// Formats an error with its causes.
-fn sentence(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(reason) => format!("{error}: {}", sentence(reason)),
-        None => error.to_string(),
-    }
 }

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_and_what_lies_outside_of_it_is_refused() {
+    fn malformed_files_are_refused() {
         assert_eq!(message(&file(2)), "fine");
         assert_eq!(message(&file(3)), "tensor `w` is outside of the file, which may be cut off");
         assert_eq!(message(&file(u64::MAX / 2)), "tensor `w`: its size does not match its format");

@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_tensor_takes_is_what_it_becomes() {
+    fn stored_formats_depend_on_the_flag() {
         for (format, as_shipped, kept) in [
             (GgmlDType::F16, false, GgmlDType::Q8_0),
             (GgmlDType::F16, true, GgmlDType::F32),

@@ -47,7 +47,7 @@ fn token(text: &str) -> usize {
 }
 
 #[tokio::test]
-async fn each_format_of_weights_says_what_its_numbers_say() {
+async fn every_weight_format_matches_its_dequantized_numbers() {
     let Some((folder, reference)) = models() else { return };
     assert_eq!(reference.formats.len(), 12);
     for (format, answers) in &reference.formats {
@@ -73,7 +73,7 @@ async fn each_format_of_weights_says_what_its_numbers_say() {
 }
 
 #[tokio::test]
-async fn vectors_are_made_as_the_file_says_of_texts_with_what_is_added_to_them() {
+async fn pooling_and_special_tokens_follow_the_files_of_the_model() {
     let Some((folder, reference)) = models() else { return };
     assert_eq!(reference.embedders.len(), 12);
     for (name, Embedded { tokens, vector }) in &reference.embedders {
@@ -105,7 +105,7 @@ async fn vectors_are_made_as_the_file_says_of_texts_with_what_is_added_to_them()
 }
 
 #[tokio::test]
-async fn what_begins_each_text_is_there_once() {
+async fn the_begin_token_is_added_once() {
     let Some((folder, _)) = models() else { return };
     let server = start(&folder, "embeds-last-both", &["--runner", "generate"]).await;
     let tokens = async |body: Value| server.post("/tokenize", &body).await["tokens"].clone();

@@ -268,7 +268,7 @@ async fn a_prompt_with_several_answers_is_computed_once() {
 }
 
 #[tokio::test]
-async fn a_conversation_is_answered_and_what_is_not_there_is_refused() {
+async fn conversations_are_answered_and_unsupported_fields_refused() {
     let Some(server) = start(&[]).await else { return };
     let messages = json!([{"role": "user", "content": "Write one sentence about the sea."}]);
     let body = json!({"model": "m", "messages": messages, "max_tokens": 64, "temperature": 0});
@@ -319,7 +319,7 @@ async fn waiting_answer(server: &Server, prompt: &[u32]) -> JoinHandle<reqwest::
 }
 
 #[tokio::test]
-async fn who_goes_away_frees_the_place_and_who_comes_to_a_full_queue_is_refused() {
+async fn a_disconnect_frees_a_place_and_a_full_queue_refuses() {
     let Some(server) = start(&["--max-num-seqs", "1", "--max-waiting-queue-length", "1"]).await else {
         return;
     };
@@ -340,7 +340,7 @@ async fn who_goes_away_frees_the_place_and_who_comes_to_a_full_queue_is_refused(
 }
 
 #[tokio::test]
-async fn who_goes_away_before_the_answer_starts_leaves_the_queue_at_once() {
+async fn a_disconnect_before_the_answer_starts_leaves_the_queue() {
     let Some(server) = start(&["--max-num-seqs", "1", "--max-waiting-queue-length", "1"]).await else {
         return;
     };

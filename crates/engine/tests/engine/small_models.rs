@@ -67,7 +67,7 @@ fn assert_close(what: &str, ours: &BTreeMap<String, f64>, expected: &BTreeMap<St
 }
 
 #[tokio::test]
-async fn every_family_computes_what_plain_arithmetic_does_with_and_without_an_adapter() {
+async fn every_family_and_adapter_matches_the_reference() {
     let Some((folder, cases)) = models() else { return };
     assert_eq!(cases.len(), 3);
     for (name, prompts) in cases {

@@ -227,7 +227,7 @@ async fn a_prompt_computed_elsewhere_is_answered_as_if_it_had_been_computed_here
 }
 
 #[tokio::test]
-async fn engines_that_do_not_fit_each_other_say_why() {
+async fn mismatches_between_engines_are_explained() {
     let Some(model) = model() else { return };
     let _turn = TURN.lock().await;
     let prefill = Engine::start(&model, 4, "kv_both", &[], &[]);
@@ -264,7 +264,7 @@ async fn engines_that_do_not_fit_each_other_say_why() {
 }
 
 #[tokio::test]
-async fn what_nobody_fetches_makes_room_again() {
+async fn unfetched_prompts_are_released() {
     let Some(model) = model() else { return };
     let _turn = TURN.lock().await;
     let short = json!({"kv_connector": "NixlConnector", "kv_role": "kv_both",

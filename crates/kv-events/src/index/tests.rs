@@ -117,7 +117,7 @@ fn an_endpoint_that_invents_tiers_uses_up_only_its_own_numbers() {
 }
 
 #[test]
-fn what_was_used_longest_ago_makes_room() {
+fn the_least_recently_used_block_is_evicted() {
     let mut index = index(3);
     apply(&mut index, 0, stored(&[1, 2], None, &[1, 2, 3, 4]));
     apply(&mut index, 1, stored(&[1], None, &[7, 8]));

@@ -154,7 +154,7 @@ impl Engine {
         // A free place is room too: a request that runs at once also passes through here.
         let room = self.args.parameters.max_waiting.saturating_add(self.free_places());
         let (before, waiting) = Count::add(&self.waiting, 1);
-        if before >= room { Err(queue_full()) } else { Ok(waiting) }
+        if before >= room { Err(Refusal::queue_full()) } else { Ok(waiting) }
     }
 
     /// Takes the blocks of a prompt, and publishes how the cache changes. Returns `None` if there is too little space.
@@ -216,10 +216,6 @@ impl Engine {
             max_num_seqs: self.args.parameters.max_num_seqs,
         }
     }
-}
-
-fn queue_full() -> Refusal {
-    Refusal::overloaded("The waiting queue is full; try again later.")
 }
 
 // === impl RunningRequest ===

@@ -83,7 +83,7 @@ async fn requests_beyond_the_batch_wait_and_beyond_the_queue_are_refused() {
     });
     tokio::task::yield_now().await;
     assert!(engine.page().contains("vllm:num_requests_waiting{model_name=\"model\",engine=\"0\"} 1"));
-    assert_eq!(engine.admit(&[3], 1, Caches::default()).await.map(drop), Err(queue_full()));
+    assert_eq!(engine.admit(&[3], 1, Caches::default()).await.map(drop), Err(Refusal::queue_full()));
     drop(first);
     assert_eq!(second.await.unwrap(), Ok(()));
 }

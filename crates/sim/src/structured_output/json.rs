@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_simulated_is_refused_by_name() {
+    fn unsupported_schemas_are_refused_by_keyword() {
         for (schema, word) in [
             (json!({"not": {"type": "string"}}), "`not`"),
             (json!({"type": "object", "patternProperties": {"^x": {}}}), "`patternProperties`"),

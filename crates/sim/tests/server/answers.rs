@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{Server, chat, with};
 
 #[tokio::test]
-async fn streamed_and_whole_answers_say_the_same_and_count_the_same() {
+async fn streamed_and_complete_answers_have_the_same_text_and_usage() {
     let server = Server::start(&[]).await;
     let (status, answer) = server.post("/v1/chat/completions", &chat("Why is the sea salty?")).await;
     assert_eq!(status, 200, "{answer}");
@@ -147,7 +147,7 @@ async fn models_tokenize_and_prefix_hits_are_reported() {
 }
 
 #[tokio::test]
-async fn tokens_come_with_probabilities_where_they_are_asked_for() {
+async fn logprobs_are_returned_on_request() {
     let server = Server::start(&[]).await;
     let request = with(&json!({"logprobs": true, "top_logprobs": 3, "max_tokens": 4}));
     let (_, answer) = server.post("/v1/chat/completions", &request).await;
@@ -179,7 +179,7 @@ async fn without_temperature_the_same_question_gets_the_same_answer() {
 }
 
 #[tokio::test]
-async fn a_conversation_ends_where_the_request_says() {
+async fn generation_prompts_and_continued_messages_end_the_prompt() {
     let server = Server::start(&[]).await;
     let tokens = async |fields: Value| {
         let mut body = json!({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "I say "}]});

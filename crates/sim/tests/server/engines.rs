@@ -43,7 +43,7 @@ async fn the_metrics_of_tensorrt_llm_are_at_a_path_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_list_of_models_has_every_adapter_and_says_whose_the_models_are() {
+async fn models_are_listed_with_adapters_and_owner() {
     let module = r#"{"lora_name":"sql","lora_path":"/mnt/lora/sql"}"#;
     let adapters = ["--simulated-engine=sglang", "--lora-paths", module, "law=/mnt/lora/law"];
     for (flags, models) in [

@@ -45,7 +45,7 @@ async fn only_a_multimodal_model_takes_images_and_their_tokens_count() {
 }
 
 #[tokio::test]
-async fn an_encoder_says_where_embeddings_are_and_a_lost_one_is_computed_again() {
+async fn encoders_return_the_location_of_embeddings_and_lost_ones_are_computed() {
     let path = "/v1/chat/completions";
     let encoder =
         Server::start(&["--modalities", "image", "--ec-transfer-config", r#"{"ec_role": "ec_producer"}"#])

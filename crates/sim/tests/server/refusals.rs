@@ -225,7 +225,7 @@ async fn a_completion_has_as_many_prompts_as_evaluations_send() {
 }
 
 #[tokio::test]
-async fn fields_that_say_nothing_new_are_taken() {
+async fn fields_without_an_effect_are_accepted() {
     let server = Server::start(&[]).await;
     let neutral = json!({
         "best_of": 1, "use_beam_search": false, "logit_bias": {}, "prompt_logprobs": null, "bad_words": [],
@@ -240,7 +240,7 @@ async fn fields_that_say_nothing_new_are_taken() {
 }
 
 #[tokio::test]
-async fn requests_are_refused_as_often_as_is_asked_for() {
+async fn requests_are_refused_at_the_configured_rate() {
     for (kind, expected) in [("rate_limit", 429), ("server_error", 503), ("invalid_api_key", 401)] {
         let server = Server::start(&["--failure-injection-rate", "100", "--failure-types", kind]).await;
         assert_eq!(server.post("/v1/chat/completions", &chat("hi")).await.0, expected);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{Server, is_weather, weather};
 
 #[tokio::test]
-async fn responses_take_what_vllm_has_beside_openai() {
+async fn responses_accept_the_extra_fields_of_vllm() {
     let server = Server::start(&[]).await;
     let body = json!({"input": "Hello", "structured_outputs": {"choice": ["yes"]}, "seed": 1, "top_k": 2});
     let (status, answer) = server.post("/v1/responses", &body).await;
@@ -37,7 +37,7 @@ async fn responses_take_what_vllm_has_beside_openai() {
 }
 
 #[tokio::test]
-async fn responses_are_made_whole_and_in_events() {
+async fn responses_are_returned_complete_and_as_events() {
     let server = Server::start(&[]).await;
     let (status, whole) = server.post("/v1/responses", &json!({"input": "Hello", "temperature": 0})).await;
     assert_eq!((status, &whole["status"]), (200, &json!("completed")), "{whole}");

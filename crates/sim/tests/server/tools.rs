@@ -67,7 +67,7 @@ async fn after_the_result_of_a_tool_the_answer_is_words() {
 }
 
 #[tokio::test]
-async fn answers_have_the_form_that_is_asked_for() {
+async fn answers_have_the_requested_form() {
     let server = Server::start(&[]).await;
     let schema = weather()["function"]["parameters"].clone();
     let content = async |fields: Value| {

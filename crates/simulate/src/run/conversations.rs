@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_limited() {
+    fn recent_conversations_have_limits() {
         let mut conversations = Conversations::default();
         let turn = |number: u64| request(&number.to_string(), &[(number, 1_000_000)]);
         for number in 0..40 {

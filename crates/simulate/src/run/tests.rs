@@ -104,7 +104,7 @@ fn the_same_seed_gives_the_same_bytes() {
 }
 
 #[test]
-fn the_picker_that_knows_prefixes_finds_more_of_them_and_says_so() {
+fn a_prefix_aware_picker_has_more_cache_hits() {
     let settings = settings(vec![group("both", 12)]);
     let random = simulate(RANDOM, &settings, traffic(Kind::Sessions, 20.0));
     let prefix = simulate(PREFIX, &settings, traffic(Kind::Sessions, 20.0));
@@ -221,7 +221,7 @@ fn the_caches_of_endpoints_that_went_take_no_memory() {
 }
 
 #[test]
-fn an_engine_without_room_and_a_prompt_that_is_too_long_are_told_apart() {
+fn full_queues_and_long_prompts_are_counted_separately() {
     let mut small = group("both", 1);
     (small.engine.max_num_seqs, small.engine.max_waiting) = (1, 1);
     let long = TraceRequest::new(Duration::from_secs(5), TracePrompt::Segments(vec![Segment(1, 40_000)]), 1);
@@ -447,7 +447,7 @@ fn pickers_that_know_nothing_of_each_other_find_fewer_prefixes() {
 }
 
 #[test]
-fn what_pickers_tell_each_other_is_forgotten_with_the_endpoint_and_the_request() {
+fn shared_picker_state_ends_with_the_endpoint_and_the_request() {
     let pickers = PickerSettings { number: 3, sharing: Sharing::After(Duration::from_millis(30)) };
     let settings = Settings {
         pickers,

@@ -33,7 +33,7 @@ fn stages_follow_each_other_and_groups_share_their_prefix() {
 }
 
 #[test]
-fn what_a_workload_leaves_out_has_the_defaults_of_inference_perf() {
+fn workloads_have_the_defaults_of_inference_perf() {
     let short = "
 load: {stages: [{rate: 1, duration: 1}, {rate: 1, duration: 1}]}
 data: {type: shared_prefix, shared_prefix: {num_unique_system_prompts: 1, num_users_per_system_prompt: 1}}
@@ -81,7 +81,7 @@ fn random_prompts_have_lengths_within_their_bounds_and_adapters_their_shares() {
 }
 
 #[test]
-fn what_cannot_be_simulated_is_refused_with_its_field() {
+fn unsupported_settings_are_refused_with_their_field() {
     for (from, to, expected) in [
         ("stages: [{rate: 2, duration: 10}, {rate: 10, duration: 3}]", "stages: []", "load.stages"),
         ("rate: 2,", "rate: -2,", "load.stages[0].rate: -2"),

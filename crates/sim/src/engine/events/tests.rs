@@ -133,7 +133,7 @@ async fn the_engine_that_holds_a_prompt_is_known_until_it_drops_it() {
 }
 
 #[tokio::test]
-async fn what_was_said_can_be_had_again_as_far_as_it_is_kept() {
+async fn retained_messages_are_replayed() {
     let port = TcpListener::bind((HOST, 0)).await.unwrap().local_addr().unwrap().port();
     let engine = engine(1, port);
     for start in 0..5 {
