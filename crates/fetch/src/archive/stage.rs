@@ -121,8 +121,17 @@ impl Stage {
         next.map(|(path, _)| path).filter(|path| path.starts_with(start)).cloned()
     }
 
-    /// Creates a folder and its parents. The stage creates all of them itself, so none is a symbolic link.
+    /// Creates a folder that an archive names, and its parents. It replaces a file or a link of an earlier archive.
     pub(super) fn folder(&mut self, path: &str, archive: &str) -> Result<(), Problem> {
+        let is_other = |found: &Member| found.kind != EntryKind::Folder && found.archive != archive;
+        if self.members.get(path).is_some_and(is_other) {
+            self.remove(path)?;
+        }
+        self.folders(path, archive)
+    }
+
+    /// Creates a folder and its parents. The stage creates all of them itself, so none is a symbolic link.
+    fn folders(&mut self, path: &str, archive: &str) -> Result<(), Problem> {
         if path.is_empty() {
             return Ok(());
         }
@@ -146,12 +155,14 @@ impl Stage {
         Ok(())
     }
 
-    /// Prepares the place of a member that is not a folder. A later member replaces an earlier one.
+    /// Prepares the place of a member that is not a folder. A later member replaces an earlier one, also a folder of an earlier
+    /// archive: image layers replace whole entries (OCI image specification, "Layer Filesystem Changeset").
     fn room(&mut self, path: &str, kind: EntryKind, archive: &str) -> Result<PathBuf, Problem> {
         if let Some((above, _)) = path.rsplit_once('/') {
-            self.folder(above, archive)?;
+            self.folders(above, archive)?;
         }
-        if self.members.get(path).is_some_and(|found| found.kind == EntryKind::Folder) {
+        let is_own_folder = |found: &Member| found.kind == EntryKind::Folder && found.archive == archive;
+        if self.members.get(path).is_some_and(is_own_folder) {
             return Err(format!("`{}` is both a folder and another kind of file", names::shown(path)).into());
         }
         self.remove(path)?;

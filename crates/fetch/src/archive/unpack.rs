@@ -314,6 +314,25 @@ mod tests {
     }
 
     #[test]
+    fn a_later_layer_replaces_a_folder_by_a_file_and_a_file_by_a_folder() {
+        let file = |path: &str, content: &str| member(path, b'0', 0o644, "", content.as_bytes());
+        let image = Members { whiteouts: true, ..Members::default() };
+        let first =
+            || tar(&[file("d/x", "1"), file("d/s/y", "1"), file("f", "1"), member("l", b'2', 0, "d", b"")]);
+        let folder = |path| member(path, b'5', 0o755, "", b"");
+        let second = tar(&[file("d", "2"), folder("f/"), file("f/x", "2"), folder("l/"), file("l/x", "2")]);
+        let (dir, members) = unpack(&[first(), second], &image).unwrap();
+        assert_eq!(members.keys().collect::<Vec<_>>(), ["d", "f", "f/x", "l", "l/x"]);
+        for path in ["d", "f/x", "l/x"] {
+            assert_eq!(fs::read_to_string(dir.path().join(path)).unwrap(), "2", "{path}");
+        }
+        // Within one layer, and below a file that the layer does not replace, it is unclear what is meant.
+        for layer in [tar(&[file("n/x", "2"), file("n", "2")]), tar(&[file("l/x", "2")])] {
+            assert!(unpack(&[first(), layer], &image).is_err());
+        }
+    }
+
+    #[test]
     fn an_opaque_folder_hides_earlier_layers_and_not_what_its_own_layer_brings() {
         let file = |path: &str, content: &str| member(path, b'0', 0o644, "", content.as_bytes());
         let image = Members { below: Some("models".into()), whiteouts: true, ..Members::default() };
