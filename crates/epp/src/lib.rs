@@ -7,6 +7,7 @@
 mod admission;
 mod answer;
 mod args;
+mod backoff;
 mod body;
 mod buffer_pool;
 mod burst;

@@ -13,11 +13,10 @@ use super::{
     local::{LocalPicker, LocalPickers, State},
     spec::PickerSpec,
 };
-use crate::{Args, Error, PoolPicker, needs_pod};
+use crate::{Args, Error, PoolPicker, backoff::Backoff, needs_pod};
 
-/// The wait before a picker that failed is started again. It doubles with each failure, until one runs for the longest wait.
-const FIRST_RETRY: Duration = Duration::from_millis(500);
-const MAX_RETRY: Duration = Duration::from_secs(30);
+/// The wait before a picker that failed is started again.
+const RESTARTS: Backoff = Backoff { first: Duration::from_millis(500), max: Duration::from_secs(30) };
 
 /// How often to look whether a picker takes requests, so that its former one can end.
 const SUCCESSION_INTERVAL: Duration = Duration::from_millis(50);
@@ -120,17 +119,12 @@ async fn keep_running(
         let began = Instant::now();
         let ended = attempt(args.clone(), &picker, &former, client.clone(), stop.clone()).await;
         let Err(error) = ended else { return };
-        wait = next_wait(wait, began.elapsed());
+        wait = RESTARTS.next(wait, began.elapsed());
         let problem = chain(&error);
         tracing::warn!(pool = %spec.pool, error = %problem, "A picker failed; starting it again.");
         picker.state.store(Arc::new(State::Failed(problem)));
         let Some(()) = stop.run_until_cancelled(tokio::time::sleep(wait)).await else { return };
     }
-}
-
-/// Returns the wait after a picker failed that ran for this long, given the wait before it was started.
-fn next_wait(former: Duration, ran: Duration) -> Duration {
-    if ran >= MAX_RETRY { FIRST_RETRY } else { (former * 2).clamp(FIRST_RETRY, MAX_RETRY) }
 }
 
 async fn attempt(
@@ -165,19 +159,4 @@ fn chain(error: &dyn std::error::Error) -> String {
         error.downcast_ref().map_or_else(|| error.to_string(), text_of)
     };
     causes.fold(error.to_string(), |all, cause| format!("{all}: {}", text(cause)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_wait_doubles_while_a_picker_fails_at_once_and_is_short_again_after_it_ran_long() {
-        let at_once = |former| next_wait(former, Duration::from_secs(1));
-        let waits: Vec<_> =
-            std::iter::successors(Some(Duration::ZERO), |wait| Some(at_once(*wait))).take(9).collect();
-        let seconds: Vec<_> = waits[1..].iter().map(Duration::as_secs_f64).collect();
-        assert_eq!(seconds, [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]);
-        assert_eq!(next_wait(MAX_RETRY, Duration::from_hours(1)), FIRST_RETRY);
-    }
 }

@@ -16,11 +16,10 @@ use super::{
     message::Message,
     models::Models,
 };
-use crate::{core::Core, metrics::KvEventMetrics, pool::Member};
+use crate::{backoff::Backoff, core::Core, metrics::KvEventMetrics, pool::Member};
 
-/// The wait before the next attempt to connect. The wait grows with each failure, up to the maximum.
-const RETRY: Duration = Duration::from_millis(250);
-const MAX_RETRY: Duration = Duration::from_secs(5);
+/// The wait before the next attempt to connect.
+const RECONNECTS: Backoff = Backoff { first: Duration::from_millis(250), max: Duration::from_secs(5) };
 /// The longest silence between the messages of a replay.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(2);
 /// After this many attempts in a row without progress, a replay fails.
@@ -105,7 +104,7 @@ impl Publisher {
 
     /// Follows the publisher forever, over one connection after the other.
     pub(super) async fn follow(mut self) {
-        let mut retry = RETRY;
+        let mut wait = Duration::ZERO;
         let shared = Arc::clone(&self.shared);
         let metrics = shared.core.metrics.kv_cache.as_ref().map(|metrics| &metrics.events);
         let _subscribed = metrics.map(KvEventMetrics::subscribed);
@@ -121,8 +120,8 @@ impl Publisher {
                     "Receiving no KV cache events from an endpoint."
                 );
             }
-            retry = if began.elapsed() > MAX_RETRY { RETRY } else { (retry * 2).min(MAX_RETRY) };
-            tokio::time::sleep(retry).await;
+            wait = RECONNECTS.next(wait, began.elapsed());
+            tokio::time::sleep(wait).await;
             if let Some(metrics) = metrics {
                 metrics.reconnected(&name);
             }
