@@ -38,8 +38,9 @@ pub(crate) struct EventListener {
 }
 
 /// One topic of a connection.
-#[derive(Default)]
 struct Topic {
+    /// The endpoint that the last message was about.
+    member: Arc<Member>,
     follower: Follower,
     logged: LoggedWarnings,
 }
@@ -72,8 +73,14 @@ impl EventListener {
                     );
                     return;
                 };
-                if let Err(error) = connection(stream, &holdings, &core).await {
+                let mut topics = BTreeMap::new();
+                if let Err(error) = connection(stream, &holdings, &core, &mut topics).await {
                     tracing::debug!(%error, "A connection for KV cache events ended.");
+                }
+                // The process may have ended, and events that are published before the next connection are lost. So what was stored may
+                // be gone, and no later message would say so.
+                for topic in topics.values() {
+                    forget(&holdings, &topic.member).await;
                 }
             }
         };
@@ -117,11 +124,15 @@ impl Drop for PeerRegistration {
     }
 }
 
-async fn connection(stream: TcpStream, holdings: &Holdings, core: &Core) -> io::Result<()> {
+async fn connection(
+    stream: TcpStream,
+    holdings: &Holdings,
+    core: &Core,
+    topics: &mut BTreeMap<Vec<u8>, Topic>,
+) -> io::Result<()> {
     let peer = stream.peer_addr()?.ip().to_canonical();
     let mut link = Link::accept(Socket::Sub, stream, &core.event_bytes).await?;
     link.subscribe(&holdings.settings().events.topic);
-    let mut topics: BTreeMap<Vec<u8>, Topic> = BTreeMap::new();
     loop {
         let Some(message) = Message::new(link.message().await?) else { continue };
         let (name, model) = message.names();
@@ -145,7 +156,12 @@ async fn connection(stream: TcpStream, holdings: &Holdings, core: &Core) -> io::
         if let Some(metrics) = &core.metrics.kv_cache {
             metrics.events.received(&member.endpoint.full_name());
         }
-        let topic = topics.entry(message.topic.clone()).or_default();
+        let topic = topics.entry(message.topic.clone()).or_insert_with(|| Topic {
+            member: Arc::clone(&member),
+            follower: Follower::default(),
+            logged: LoggedWarnings::default(),
+        });
+        topic.member = Arc::clone(&member);
         let applies = match topic.follower.live(message.sequence) {
             Step::Apply => true,
             Step::Skip => false,

@@ -130,6 +130,14 @@ impl Publisher {
 
     async fn session(&mut self) -> io::Result<()> {
         let connected = Link::connect(Socket::Sub, self.live, &self.shared.core.event_bytes).await;
+        if connected.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+            && self.last.is_some()
+        {
+            // Nobody listens, so the process has ended, and its cache with it. Without a replay, the numbers of the next process may not
+            // show this: they need not go back.
+            self.forget().await;
+            self.follower = Follower::default();
+        }
         let mut link = connected.inspect_err(|_| self.failed("connect"))?;
         link.subscribe(&self.shared.holdings.settings().events.topic);
         // The replay starts after the subscription, so that no message is lost between the two.

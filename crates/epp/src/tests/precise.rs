@@ -245,28 +245,43 @@ async fn a_picker_that_begins_anew_knows_what_engines_hold_before_they_say_more(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn engines_may_connect_to_the_picker() {
-    let (port, _) = support::ports(&[at(2).ip(), at(3).ip()]).await;
-    let publish = format!("tcp://127.0.0.1:{port}");
-    let a = Engine::start(at(2), &publish, None, "kv@127.0.0.2@m").await;
-    let b = Engine::start(at(3), &publish, None, "kv@127.0.0.3@m").await;
-    let folder = tempfile::tempdir().unwrap();
-    let events = format!("{{zmqEndpoint: 'tcp://127.0.0.1:{port}', discoverPods: false}}");
-    let picker = picker(folder.path(), [&a, &b], &events).await;
-    let one = prompt("one", 32);
-    let mut number = 0;
-    timeout(TEST_TIMEOUT, async {
-        while pick(&picker, &json!({"model": "m", "prompt": one})).await.1[b.address.to_string()]
-            != json!(1.0)
-        {
-            // The prompt is evicted and computed again, so that its event is published again.
-            b.complete(&prompt(&format!("filler{number}"), 112)).await;
-            b.complete(&one).await;
-            number += 1;
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await
-    .unwrap();
-    until(&picker, [&a, &b], &one, [0.0, 1.0]).await;
+async fn an_engine_without_replays_holds_nothing_once_it_has_ended_whichever_side_connects() {
+    let (port, _) = support::ports(&[at(1).ip(), at(2).ip(), at(3).ip()]).await;
+    for (publish, events) in [
+        (
+            format!("tcp://127.0.0.1:{port}"),
+            format!("{{zmqEndpoint: 'tcp://127.0.0.1:{port}', discoverPods: false}}"),
+        ),
+        (format!("tcp://*:{port}"), format!("{{podDiscoveryConfig: {{socketPort: {port}}}}}")),
+    ] {
+        let a = Engine::start(at(2), &publish, None, "kv@127.0.0.2@m").await;
+        let b = Engine::start(at(3), &publish, None, "kv@127.0.0.3@m").await;
+        let folder = tempfile::tempdir().unwrap();
+        let picker = picker(folder.path(), [&a, &b], &events).await;
+        let one = prompt("one", 32);
+        let mut number = 0;
+        timeout(TEST_TIMEOUT, async {
+            while pick(&picker, &json!({"model": "m", "prompt": one})).await.1[b.address.to_string()]
+                != json!(1.0)
+            {
+                // The prompt is evicted and computed again, so that its event is published again.
+                b.complete(&prompt(&format!("filler{number}"), 112)).await;
+                b.complete(&one).await;
+                number += 1;
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await
+        .unwrap();
+        until(&picker, [&a, &b], &one, [0.0, 1.0]).await;
+        let address = b.address.to_string();
+        b.end().await;
+        timeout(TEST_TIMEOUT, async {
+            while pick(&picker, &json!({"model": "m", "prompt": one})).await.1[&address] != json!(0.0) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await
+        .unwrap();
+    }
 }
