@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     args::SharedArgs,
-    page::{PoolLabels, merged, refusals_page},
+    page::{MAX_PAGE_BYTES, PoolLabels, merged, refusals_page},
 };
 use crate::{
     Error,
@@ -98,12 +98,13 @@ impl Monitoring {
             let labels = PoolLabels { namespace: &pool.namespace, service_name: names.get(pool)? };
             Some((labels, metrics_page(&picker.core)))
         });
-        let mut page = merged(pages);
+        let (mut page, omitted) = merged(pages, MAX_PAGE_BYTES);
         for (name, help, value) in [
             ("pools", "Pools whose picker runs in this replica", self.local.count()),
             ("serving_pools", "Pools whose picker takes requests", self.local.serving(None).len()),
             ("pool_request_limit", "Most open requests of one pool", self.max_requests),
             ("pool_bytes_limit", "Most bytes of requests of one pool", self.max_bytes),
+            ("omitted_metrics", "Metrics of all pools that this page has no room for", omitted),
         ] {
             let name = format!("longboat_shared_picker_{name}");
             let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}\n");

@@ -1,6 +1,9 @@
 //! The metrics of all pools of a replica as one page in the format of OpenMetrics. Pure functions.
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+};
 
 use longboat_key::Key;
 
@@ -12,6 +15,9 @@ pub(super) struct PoolLabels<'a> {
     pub(super) service_name: &'a str,
 }
 
+/// The longest page. Beyond it, the longest metrics are left out: histograms, long before counters and gauges.
+pub(super) const MAX_PAGE_BYTES: usize = 64 << 20;
+
 /// The metadata and the samples of a metric.
 #[derive(Default)]
 struct Family {
@@ -22,32 +28,57 @@ struct Family {
 /// The beginning of a label.
 const NAMESPACE: &str = "namespace=\"";
 
-/// Merges the pages of pools. All series of a metric follow each other, because Prometheus does not read them otherwise.
-pub(super) fn merged<'a>(pages: impl IntoIterator<Item = (PoolLabels<'a>, String)>) -> String {
+/// Merges the pages of pools. All series of a metric follow each other, because Prometheus does not read them otherwise. Returns the
+/// page, and the number of metrics that are left out for all pools because the page would be longer than `limit`: a metric of only
+/// some pools would be a wrong sum.
+pub(super) fn merged<'a>(
+    pages: impl IntoIterator<Item = (PoolLabels<'a>, String)>,
+    limit: usize,
+) -> (String, usize) {
     let mut families: BTreeMap<String, Family> = BTreeMap::new();
+    let mut omitted: BTreeSet<String> = BTreeSet::new();
     for (labels, page) in pages {
         let labels = self::labels(&labels);
         let mut is_first = false;
         let mut name = "";
         for line in page.lines().filter(|line| *line != "# EOF") {
-            if let Some(metadata) = line.strip_prefix("# ") {
-                let described = metadata.split(' ').nth(1).unwrap_or_default();
-                if described != name {
-                    name = described;
-                    is_first = !families.contains_key(name);
-                }
-                let family = families.entry(name.to_owned()).or_default();
-                if is_first {
-                    family.metadata.push_str(line);
-                    family.metadata.push('\n');
-                }
-            } else if !line.is_empty() {
-                let samples = &mut families.entry(name.to_owned()).or_default().samples;
-                push_labelled(samples, line, &labels);
+            let metadata = line.strip_prefix("# ");
+            let described = metadata.map_or(name, |metadata| metadata.split(' ').nth(1).unwrap_or_default());
+            if described != name {
+                name = described;
+                is_first = !families.contains_key(name);
+            }
+            if line.is_empty() || omitted.contains(name) {
+                continue;
+            }
+            let family = families.entry(name.to_owned()).or_default();
+            if metadata.is_none() {
+                push_labelled(&mut family.samples, line, &labels);
+            } else if is_first {
+                family.metadata.push_str(line);
+                family.metadata.push('\n');
             }
         }
+        // After each pool, so that never more than one page beyond the limit is in memory.
+        let mut bytes: usize = families.values().map(Family::bytes).sum();
+        while bytes > limit
+            && let Some((name, longest)) = families.iter().max_by_key(|(_, family)| family.bytes())
+        {
+            bytes -= longest.bytes();
+            let name = name.clone();
+            families.remove(&name);
+            omitted.insert(name);
+        }
     }
-    families.into_values().fold(String::new(), |page, family| page + &family.metadata + &family.samples)
+    let page =
+        families.into_values().fold(String::new(), |page, family| page + &family.metadata + &family.samples);
+    (page, omitted.len())
+}
+
+impl Family {
+    fn bytes(&self) -> usize {
+        self.metadata.len() + self.samples.len()
+    }
 }
 
 /// What was refused to each pool, by limit.
@@ -107,7 +138,7 @@ mod tests {
         };
         let of = |service_name| PoolLabels { namespace: "ns", service_name };
         let only_here = "# TYPE own gauge\nown{} 3\n# EOF\n".to_owned();
-        let all = merged([(of("one"), page(1)), (of("two"), page(2)), (of("two"), only_here)]);
+        let pages = || [(of("one"), page(1)), (of("two"), page(2)), (of("two"), only_here.clone())];
         let expected = r#"# TYPE own gauge
 own{namespace="ns",service_name="two"} 3
 # HELP ready Pods.
@@ -119,8 +150,14 @@ ready{namespace="ns",service_name="two"} 2
 seen_total{namespace="ns",service_name="one",model="a b",exported_namespace="x"} 1
 seen_total{namespace="ns",service_name="two",model="a b",exported_namespace="x"} 1
 "#;
-        assert_eq!(all, expected);
+        assert_eq!(merged(pages(), 10_000), (expected.to_owned(), 0));
+        // A metric is left out for all pools.
+        let (short, omitted) = merged(pages(), expected.len() - 1);
+        assert!(expected.starts_with(&short) && !short.contains("seen"), "{short}");
+        assert_eq!(omitted, 1);
+        assert_eq!(merged(pages(), 0), (String::new(), 3));
     }
+
     #[test]
     fn refusals_have_the_labels_of_their_service_and_their_limit() {
         let key = |name| Key::new(longboat_key::Namespace("ns"), longboat_key::Name(name));
