@@ -10,6 +10,9 @@ use crate::{
     needs_pod,
 };
 
+/// The variable with the address of the collector of traces, which `spec.tracing` sets.
+pub(super) const COLLECTOR: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+
 /// A Deployment whose mark says that its picker is to be shared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MarkedDeployment {
@@ -45,8 +48,13 @@ pub(super) struct PortOptions {
 
 impl MarkedDeployment {
     /// `max_bytes` is the most memory for the requests of the pool, and so the longest request; flags of the picker may ask for less.
-    /// `decisions` is how many decisions are kept where the flags say nothing.
-    pub(super) fn of(deployment: &Deployment, max_bytes: usize, decisions: u16) -> Option<Self> {
+    /// `decisions` is how many decisions are kept where the flags say nothing. `collector` is where this process sends traces.
+    pub(super) fn of(
+        deployment: &Deployment,
+        max_bytes: usize,
+        decisions: u16,
+        collector: Option<&str>,
+    ) -> Option<Self> {
         let metadata = &deployment.metadata;
         let service = metadata.annotations.as_ref()?.get(SERVICE)?.clone();
         let available = deployment.status.as_ref().and_then(|status| status.available_replicas);
@@ -60,7 +68,7 @@ impl MarkedDeployment {
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect(),
             has_pods: available.is_some_and(|available| available > 0),
-            picker: picker(deployment, max_bytes, decisions),
+            picker: picker(deployment, max_bytes, decisions, collector),
         })
     }
 
@@ -70,15 +78,23 @@ impl MarkedDeployment {
     }
 }
 
-fn picker(deployment: &Deployment, max_bytes: usize, decisions: u16) -> Result<Picker, String> {
+fn picker(
+    deployment: &Deployment,
+    max_bytes: usize,
+    decisions: u16,
+    collector: Option<&str>,
+) -> Result<Picker, String> {
     let namespace = Namespace::of(&deployment.metadata);
     let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
     let pod = pod.ok_or("a pod template")?;
     if let Some(other) = pod.containers.iter().find(|container| !is_picker(container)) {
         return Err(format!("the container {} beside it", other.name));
     }
-    let mut variables = pod.containers.iter().flat_map(|container| container.env.iter().flatten());
-    if variables.any(|variable| variable.name == "LONGBOAT_WRITE_TRACE") {
+    let variable = |name: &str| {
+        let mut variables = pod.containers.iter().flat_map(|container| container.env.iter().flatten());
+        variables.find(|variable| variable.name == name)
+    };
+    if variable("LONGBOAT_WRITE_TRACE").is_some() {
         return Err("the file of its trace".to_owned());
     }
     let unknown = "flags that its pod alone knows, or of another program than Longboat's picker";
@@ -92,6 +108,15 @@ fn picker(deployment: &Deployment, max_bytes: usize, decisions: u16) -> Result<P
     }
     if let Some(need) = needs_pod(&args) {
         return Err(need.to_owned());
+    }
+    // A process has one collector.
+    let own = variable(COLLECTOR).and_then(|variable| variable.value.as_deref());
+    let exporter = variable("OTEL_TRACES_EXPORTER").and_then(|variable| variable.value.as_deref());
+    if args.tracing
+        && exporter != Some("none")
+        && own.is_some_and(|own| !own.is_empty() && Some(own) != collector)
+    {
+        return Err("the collector of its traces".to_owned());
     }
     if args.decisions.is_none() {
         spec.arguments.push(format!("--decisions={decisions}"));
@@ -127,7 +152,7 @@ mod tests {
             "spec": {"selector": {}, "template": {"spec": {"containers": [main]}}},
         }))
         .unwrap();
-        MarkedDeployment::of(&deployment, 1 << 20, 16).unwrap()
+        MarkedDeployment::of(&deployment, 1 << 20, 16, Some("http://ours:4317")).unwrap()
     }
 
     #[test]
@@ -148,6 +173,14 @@ mod tests {
     #[test]
     fn a_picker_that_needs_its_pod_says_why() {
         let trace = json!({"env": [{"name": "LONGBOAT_WRITE_TRACE", "value": "/x"}]});
+        let traced = |collector: &str, exporter: &str, flag: &str| {
+            let variable = |name: &str, value: &str| json!({"name": name, "value": value});
+            let variables = [
+                variable("OTEL_EXPORTER_OTLP_ENDPOINT", collector),
+                variable("OTEL_TRACES_EXPORTER", exporter),
+            ];
+            json!({"env": variables, "args": [flag]})
+        };
         for (more, need) in [
             (json!({"args": ["--config-file=/x"]}), "the file of its configuration"),
             (json!({"args": ["--config-text=nonsense"]}), "a configuration that loads"),
@@ -155,8 +188,16 @@ mod tests {
             (json!({"args": ["--client-ca-file=/x"]}), "the file with the CA of its callers"),
             (json!({"args": ["--health-checking"]}), "health checks on the port of ext_proc"),
             (json!({"command": ["sh"]}), "the container main beside it"),
+            (traced("http://theirs:4317", "otlp", "--tracing=true"), "the collector of its traces"),
         ] {
             assert_eq!(marked(&more).picker, Err(need.to_owned()), "{more}");
+        }
+        for shared in [
+            traced("http://ours:4317", "otlp", "--tracing=true"),
+            traced("http://theirs:4317", "none", "--tracing=true"),
+            traced("http://theirs:4317", "otlp", "--tracing=false"),
+        ] {
+            assert!(marked(&shared).picker.is_ok(), "{shared}");
         }
         let foreign = marked(&json!({"args": ["--pool-namespace=theirs"]}));
         assert!(foreign.picker.is_err(), "nobody picks for the pools of another namespace");

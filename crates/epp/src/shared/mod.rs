@@ -45,7 +45,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::args::SharedArgs;
 use self::{
     hosting::PoolHost,
-    marked::MarkedDeployment,
+    marked::{COLLECTOR, MarkedDeployment},
     monitoring::{Monitoring, PoolRefusals, ServiceNames},
     plan::{ReplicaView, Step, step},
     ports::PortSettings,
@@ -81,6 +81,8 @@ struct Cluster {
     pods: (Events<Pod>, Watched<Replica>),
     max_pool_bytes: usize,
     decisions: u16,
+    /// Where this process sends traces.
+    collector: Option<String>,
 }
 
 /// Serves pools until `shutdown`, and then until other replicas have taken them over and their streams have ended.
@@ -195,15 +197,19 @@ impl Cluster {
             pods: (longboat_watch::decoded(client, &pods), Watched::default()),
             max_pool_bytes: args.max_pool_bytes,
             decisions: args.decisions(),
+            collector: std::env::var(COLLECTOR).ok(),
         }
     }
 
     /// Waits for the next event of a watch, and applies it.
     async fn changed(&mut self) {
-        let Self { deployments, slices, pods, max_pool_bytes, decisions } = self;
+        let Self { deployments, slices, pods, max_pool_bytes, decisions, collector } = self;
         tokio::select! {
             Some(event) = deployments.0.next() => {
-                let read = |deployment| MarkedDeployment::of(&deployment, *max_pool_bytes, *decisions);
+                let collector = collector.as_deref();
+                let read = |deployment| {
+                    MarkedDeployment::of(&deployment, *max_pool_bytes, *decisions, collector)
+                };
                 note::<Deployment>(deployments.1.apply(event, read));
             }
             Some(event) = slices.0.next() => note::<EndpointSlice>(slices.1.apply(event, Some)),

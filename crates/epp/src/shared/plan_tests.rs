@@ -88,7 +88,7 @@ fn deployment(flags: &[&str], available: i32) -> MarkedDeployment {
         "status": {"availableReplicas": available},
     }))
     .unwrap();
-    MarkedDeployment::of(&deployment, 1 << 20, 0).unwrap()
+    MarkedDeployment::of(&deployment, 1 << 20, 0, None).unwrap()
 }
 
 fn at(address: IpAddr) -> SliceState {
