@@ -279,8 +279,13 @@ impl Drop for Exchange {
     /// Nothing may stay counted as in flight after the stream has ended, with or without a response.
     fn drop(&mut self) {
         // A client that left while its request waited gets no answer, but its request counts as failed.
-        if let RequestPhase::Queued(queued) = &self.phase {
-            self.core.metrics.failed(&queued.request.labels, Code::ServiceUnavailable.name());
+        let waiting = match &self.phase {
+            RequestPhase::Queued(queued) => Some(&queued.request),
+            RequestPhase::Preparing(preparation) => Some(&preparation.request),
+            _ => None,
+        };
+        if let Some(request) = waiting {
+            self.core.metrics.failed(&request.labels, Code::ServiceUnavailable.name());
         }
         self.end(RequestPhase::Passing);
     }

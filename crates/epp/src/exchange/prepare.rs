@@ -27,7 +27,7 @@ use crate::{
 
 /// An admitted request that waits for data that the scheduler needs.
 pub(super) struct Preparation {
-    request: ParsedRequest,
+    pub(super) request: ParsedRequest,
     permit: Permit,
     wait: Wait,
     since: Instant,
@@ -60,8 +60,8 @@ impl Exchange {
             body: &request.body,
             bodies: &self.core.bodies,
         };
-        let asked = self.core.tokens.as_ref().and_then(|source| source.ask(&question));
-        let Some(lookup) = asked else { return self.gather(request, permit, out) };
+        let lookup = self.core.tokens.as_ref().and_then(|source| source.ask(&question));
+        let Some(lookup) = lookup else { return self.gather(request, permit, out) };
         let answer = Box::pin(tokio::time::timeout(lookup.patience, lookup.answer));
         self.wait(request, permit, Wait::Tokens(answer));
     }

@@ -107,4 +107,6 @@ async fn a_client_that_is_gone_waits_for_nothing() {
     drop(chat);
     assert_eq!(core.bodies.held(), 0);
     assert!(source.asked.lock()[0].is_closed(), "the question is withdrawn");
+    let page = metrics_page(&core);
+    assert!(page.contains("error_code=\"ServiceUnavailable\"} 1"), "{page}");
 }
