@@ -156,6 +156,7 @@ fn pick(
         predictions: &[],
         burst_endpoint: None,
         media: &[],
+        max_output_tokens: None,
         headers: &NoHeaders,
     };
     let mut random = SmallRng::seed_from_u64(SEED);

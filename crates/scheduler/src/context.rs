@@ -22,6 +22,8 @@ pub(crate) struct Context<'a> {
     pub(crate) findings: &'a [Finding],
     /// The headroom of each candidate. `None` if the predictor did not answer about the candidate.
     pub(crate) headrooms: &'a [Option<LatencyHeadroom>],
+    /// The tokens that the request is estimated to generate, if they count as load.
+    pub(crate) output_tokens: u64,
     /// The endpoint that an earlier profile picked, for plugins that prefer endpoints near it.
     pub(crate) peer: Cell<Option<Candidate>>,
     /// The current time in milliseconds since any fixed moment. Used for expiry.

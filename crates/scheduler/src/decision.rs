@@ -140,8 +140,11 @@ pub struct Decision {
     pub(crate) now: u64,
     /// The first targets of the primary run and of the run named `prefill`. These endpoints will hold the prompt.
     pub(crate) prefix_holders: Vec<PrefixHolder>,
-    /// The first target of every run: its slot, whether it only prefills, and the request's uncached prompt tokens there.
+    /// The first target of every run: its slot, whether it only prefills, and the request's tokens there: those of the prompt that are
+    /// not cached, and those of the output if they are estimated.
     pub(crate) reserve: Vec<(Slot, bool, u64)>,
+    /// Whether the tokens count until the response ends, as they do if the output is estimated. Otherwise, prefill ends them.
+    pub(crate) holds_tokens: bool,
     /// The requested time per token for the primary target, in milliseconds. 0 if none is requested.
     pub(crate) tpot_ms: f64,
 }

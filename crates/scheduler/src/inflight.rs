@@ -40,6 +40,8 @@ pub struct Reservation {
     held: Vec<LoadShare>,
     /// The flow of the request. `None` if it is not counted by flow.
     flow: Option<Arc<Flow>>,
+    /// Whether the tokens count until the response ends.
+    holds_tokens: bool,
     /// The place of the primary target in `held`.
     primary: usize,
     /// The time of the decision.
@@ -90,7 +92,9 @@ impl InFlight {
 
     /// Adds one request per target.
     pub(crate) fn reserve(&mut self, decision: &Decision) -> Reservation {
-        let Decision { reserve: targets, primary, now: sent, tpot_ms: tpot, flow, .. } = decision;
+        let Decision { reserve: targets, primary, now: sent, tpot_ms: tpot, flow, holds_tokens, .. } =
+            decision;
+        let holds_tokens = *holds_tokens;
         let (primary, sent, tpot, flow) = (*primary, *sent, *tpot, flow.clone());
         let mut held = Vec::new();
         for &(slot, prefill, tokens) in targets {
@@ -112,7 +116,7 @@ impl InFlight {
         {
             *counted.tpots.entry(bits).or_default() += 1;
         }
-        Reservation { held, flow, primary, sent, tpot }
+        Reservation { held, flow, holds_tokens, primary, sent, tpot }
     }
 
     /// Returns what is known of the first token that comes now. Returns `None` if the endpoint is gone.
@@ -125,11 +129,12 @@ impl InFlight {
 
     /// Records that the response has begun, so prefill is over on all targets.
     pub(crate) fn first_chunk(&mut self, reservation: &mut Reservation) {
-        let Reservation { held, flow, .. } = reservation;
+        let Reservation { held, flow, holds_tokens, .. } = reservation;
         for held in held {
             // The prefiller is done with the request. The decoder keeps it, but has no prompt left to compute.
             let requests = if held.prefill { std::mem::take(&mut held.requests) } else { 0 };
-            let tokens = std::mem::take(&mut held.tokens);
+            let ends = held.prefill || !*holds_tokens;
+            let tokens = if ends { std::mem::take(&mut held.tokens) } else { 0 };
             self.subtract_load(held, flow.as_ref(), Load { requests, tokens });
         }
     }

@@ -73,6 +73,8 @@ pub struct Request<'a> {
     pub burst_endpoint: Option<Slot>,
     /// The request's images, audio and videos, without duplicates. Empty if no plugin uses them.
     pub media: &'a [Media],
+    /// The most tokens that the client lets the server generate, if it has set a limit.
+    pub max_output_tokens: Option<u64>,
     /// Its headers.
     pub headers: &'a dyn HeaderLookup,
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{report::Report, sessions::Agents};
+use crate::{producers::inflight_load::OutputEstimate, report::Report, sessions::Agents};
 
 /// What plugins require of other parts of the picker.
 #[derive(Default)]
@@ -16,6 +16,8 @@ pub(crate) struct Requirements {
     pub(crate) agents: Option<Agents>,
     /// Names of the declared load producers.
     pub(crate) loads: Vec<String>,
+    /// How the output of requests is estimated. `None` if only prompts count as load.
+    pub(crate) output: Option<OutputEstimate>,
 }
 
 /// The tokenizer to call.

@@ -41,20 +41,21 @@ impl State {
 
     /// The indexes of the precise prefix producers. The caller keeps them up to date.
     pub fn holdings(&self) -> Vec<Arc<Holdings>> {
-        let told = self.all::<Prefixes>().filter_map(|prefixes| match prefixes {
+        let precise = self.all::<Prefixes>().filter_map(|prefixes| match prefixes {
             Prefixes::Approximate(_) | Prefixes::Burst(_) => None,
             Prefixes::Precise(holdings) => Some(Arc::clone(holdings)),
         });
-        told.collect()
+        precise.collect()
     }
 
-    /// Returns the requests in flight at an endpoint, and their uncached prompt tokens.
+    /// Returns the requests in flight at an endpoint, and their tokens: of prompts that are not cached, and of
+    /// output if it is estimated.
     pub fn in_flight(&self, slot: Slot) -> (u64, u64) {
         let load = self.in_flight.get(slot);
         (load.requests, load.tokens)
     }
 
-    /// Returns the part of each flow in what is in flight at an endpoint: requests, and their uncached prompt tokens.
+    /// Returns the part of each flow in what is in flight at an endpoint: requests, and their tokens.
     pub fn flows_in_flight(&self, slot: Slot) -> impl Iterator<Item = (&Flow, (u64, u64))> {
         self.in_flight.flows(slot).map(|(flow, load)| (flow, (load.requests, load.tokens)))
     }

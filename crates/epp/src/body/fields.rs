@@ -22,6 +22,9 @@ pub(super) struct Fields<'a> {
     model: Option<&'a RawValue>,
     priority: Option<&'a RawValue>,
     pub(super) stream: bool,
+    pub(super) max_tokens: Option<u32>,
+    pub(super) max_completion_tokens: Option<u32>,
+    pub(super) max_output_tokens: Option<u32>,
     pub(super) cache_salt: Option<Cow<'a, str>>,
     pub(super) messages: Option<MessageList<'a>>,
     pub(super) items: Option<MessageList<'a>>,
@@ -110,6 +113,13 @@ impl<'de> Deserialize<'de> for Fields<'de> {
                         "model" => fields.model = Some(map.next_value()?),
                         "priority" => fields.priority = Some(map.next_value()?),
                         "stream" => fields.stream = matches!(map.next_value()?, Scalar::Flag(true)),
+                        "max_tokens" => fields.max_tokens = map.next_value::<Scalar<'de>>()?.number(),
+                        "max_completion_tokens" => {
+                            fields.max_completion_tokens = map.next_value::<Scalar<'de>>()?.number();
+                        }
+                        "max_output_tokens" => {
+                            fields.max_output_tokens = map.next_value::<Scalar<'de>>()?.number();
+                        }
                         "cache_salt" => fields.cache_salt = map.next_value::<Scalar<'de>>()?.text(),
                         "messages" => fields.messages = map.next_value::<Input<'de>>()?.into_messages(),
                         "items" => fields.items = map.next_value::<Input<'de>>()?.into_messages(),

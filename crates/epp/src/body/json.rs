@@ -25,10 +25,16 @@ pub(super) fn read(api: Api, body: &[u8], limit: usize) -> Result<ParsedBody, Bo
     if model.len() > MAX_MODEL {
         return Err(BodyError::LongModel(model.len()));
     }
-    let given = match api {
+    let prompt = match api {
         Api::Completions => fields.prompt.as_ref(),
         Api::Generate => fields.token_ids.as_ref(),
         Api::SglangGenerate => fields.input_ids.as_ref(),
+        _ => None,
+    };
+    let max_output_tokens = match api {
+        Api::ChatCompletions => fields.max_completion_tokens.or(fields.max_tokens),
+        Api::Completions | Api::Messages => fields.max_tokens,
+        Api::Responses => fields.max_output_tokens,
         _ => None,
     };
     let cache_salt = if api == Api::SglangGenerate { &fields.extra_key } else { &fields.cache_salt };
@@ -37,11 +43,12 @@ pub(super) fn read(api: Api, body: &[u8], limit: usize) -> Result<ParsedBody, Bo
         model_at,
         priority_at: fields.priority_at(body),
         stream: fields.stream,
-        exact: given.is_some_and(PromptField::is_tokens),
+        exact: prompt.is_some_and(PromptField::is_tokens),
         prompts,
         cache_salt: cache_salt.as_deref().unwrap_or_default().to_owned(),
         multimodal: fields.messages.as_ref().is_some_and(|messages| messages.multimodal)
             || fields.input.as_ref().is_some_and(PromptField::is_multimodal),
+        max_output_tokens: max_output_tokens.map(u64::from),
         media: Vec::new(),
     })
 }

@@ -29,6 +29,8 @@ pub(crate) struct ParsedBody {
     pub(crate) exact: bool,
     pub(crate) cache_salt: String,
     pub(crate) multimodal: bool,
+    /// The most tokens that the client lets the server generate, if the body says so.
+    pub(crate) max_output_tokens: Option<u64>,
     /// The request's images, audio and videos. Empty if no plugin uses them.
     pub(crate) media: Vec<Media>,
 }

@@ -35,6 +35,10 @@ impl<'a> Scalar<'a> {
     pub(super) fn text(self) -> Option<Cow<'a, str>> {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
+
+    pub(super) fn number(self) -> Option<u32> {
+        if let Self::Token(number) = self { Some(number) } else { None }
+    }
 }
 
 impl<'de> Deserialize<'de> for Scalar<'de> {

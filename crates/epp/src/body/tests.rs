@@ -47,6 +47,29 @@ fn a_chat_is_hashed_as_tools_then_role_and_content_of_each_message() {
 }
 
 #[test]
+fn each_api_has_its_own_limit_of_output() {
+    let body = br#"{"model":"m","prompt":"p","input":"p","messages":[{"content":"p"}],
+        "max_tokens":1,"max_completion_tokens":2,"max_output_tokens":3}"#;
+    let limit = |api, body: &[u8]| parse(api, body, usize::MAX).unwrap().max_output_tokens;
+    for (api, expected) in [
+        (Api::ChatCompletions, Some(2)),
+        (Api::Completions, Some(1)),
+        (Api::Messages, Some(1)),
+        (Api::Responses, Some(3)),
+        (Api::Embeddings, None),
+    ] {
+        assert_eq!(limit(api, body), expected, "{api:?}");
+    }
+    for (value, expected) in
+        [("-1", Some(5)), ("1.5", Some(5)), ("null", Some(5)), ("\"7\"", Some(5)), ("0", Some(0))]
+    {
+        let body =
+            format!(r#"{{"model":"m","messages":[{{}}],"max_completion_tokens":{value},"max_tokens":5}}"#);
+        assert_eq!(limit(Api::ChatCompletions, body.as_bytes()), expected, "{value}");
+    }
+}
+
+#[test]
 fn images_are_found_in_every_api_that_takes_them() {
     for (api, list, part, expected) in [
         (Api::Responses, "input", json!({"type": "input_image", "image_url": "u"}), true),

@@ -77,8 +77,9 @@ impl Exchange {
         self.core.metrics.processed(pending.since.elapsed());
         let rewritten = (target != parsed.model).then(|| Rewrite::new(&target, &parsed.model));
         let model = rewritten.is_some().then(|| Edit::model(&parsed, &target));
-        let told = self.core.settings.propagate_priority.then(|| Edit::priority(&body, &parsed, priority));
-        let body = rewrite::request(&body, model.into_iter().chain(told.flatten()));
+        let priority_edit =
+            self.core.settings.propagate_priority.then(|| Edit::priority(&body, &parsed, priority));
+        let body = rewrite::request(&body, model.into_iter().chain(priority_edit.flatten()));
         out.push(Reply {
             action: Action::RequestHeaders(headers::request_changes(
                 &pending.headers,
@@ -224,6 +225,7 @@ impl ParsedRequest {
             predictions: &self.forecast.predictions,
             burst_endpoint: self.burst_endpoint,
             media: &parsed.media,
+            max_output_tokens: parsed.max_output_tokens,
             headers,
         }
     }

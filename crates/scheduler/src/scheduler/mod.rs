@@ -249,12 +249,16 @@ impl Scheduler {
             }
             _ => Vec::new(),
         };
+        let output = self.requirements.output.as_ref();
+        let output =
+            output.map(|estimate| estimate.tokens(request.tokens() as u64, request.max_output_tokens));
         let context = Context {
             request,
             candidates,
             state,
             findings: &findings,
             headrooms: &headrooms,
+            output_tokens: output.unwrap_or(0),
             peer: Cell::new(None),
             now,
             random: RefCell::new(random),
@@ -287,7 +291,7 @@ impl Scheduler {
         let response_headers = self.endpoint_headers(context.endpoint(primary.targets[0]));
         let targets = primary.targets.iter().map(|&target| candidates[target].endpoint.slot).collect();
         let prefix_holders = prefix_holders(&runs, picked.primary, candidates);
-        let reserve = loads(&runs, request, candidates, &findings);
+        let reserve = loads(&runs, &context);
         Ok(Decision {
             primary: picked.primary,
             destination,
@@ -300,6 +304,7 @@ impl Scheduler {
             now,
             prefix_holders,
             reserve,
+            holds_tokens: output.is_some(),
             flow: None,
             tpot_ms: if self.latency.is_some() { LatencyObjective::of(request.headers).tpot_ms } else { 0.0 },
         })
@@ -352,21 +357,17 @@ fn prefix_holders(runs: &[ProfileRun], primary: usize, candidates: &[Snapshot]) 
         .collect()
 }
 
-/// The load of each run: its endpoint, whether it prefills, and the tokens that are not cached there.
-fn loads(
-    runs: &[ProfileRun],
-    request: &Request<'_>,
-    candidates: &[Snapshot],
-    findings: &[Finding],
-) -> Vec<(Slot, bool, u64)> {
-    let tokens = request.tokens() as u64;
-    let matches = Matches::cached(findings);
+/// The load of each run: its endpoint, whether it prefills, and its tokens.
+fn loads(runs: &[ProfileRun], context: &Context<'_>) -> Vec<(Slot, bool, u64)> {
+    let tokens = context.request.tokens() as u64;
+    let matches = Matches::cached(context.findings);
     // As in llm-d, the endpoint that encodes counts the prompt, too.
     runs.iter()
         .map(|run| {
             let target = run.targets[0];
             let cached = matches.map_or(0, |matches| matches.matched_tokens(target));
-            (candidates[target].endpoint.slot, run.name == PREFILL, tokens.saturating_sub(cached))
+            let tokens = tokens.saturating_sub(cached) + context.output_tokens;
+            (context.endpoint(target).slot, run.name == PREFILL, tokens)
         })
         .collect()
 }

@@ -1,4 +1,4 @@
-//! `token-load-scorer`: prefers endpoints with fewer prompt tokens in flight, this request's tokens included.
+//! `token-load-scorer`: prefers endpoints with fewer tokens in flight, this request's tokens included.
 
 use crate::{prefix::Matches, prelude::*};
 
@@ -31,7 +31,7 @@ impl Scorer for TokenLoad {
         for (score, &candidate) in scores.iter_mut().zip(candidates) {
             let cached = matches.map_or(0, |matches| matches.matched_tokens(candidate));
             let (_, in_flight) = context.state.in_flight(context.endpoint(candidate).slot);
-            let load = float(in_flight + prompt.saturating_sub(cached));
+            let load = float(in_flight + prompt.saturating_sub(cached) + context.output_tokens);
             *score = 1.0 - load.min(self.queue_threshold_tokens) / self.queue_threshold_tokens;
         }
     }

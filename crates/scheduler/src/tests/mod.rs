@@ -38,6 +38,7 @@ pub(crate) const REQUEST: Request<'static> = Request {
     predictions: &[],
     burst_endpoint: None,
     media: &[],
+    max_output_tokens: None,
     headers: &NoHeaders,
 };
 

@@ -2,7 +2,7 @@
 
 use rand::{SeedableRng, rngs::StdRng};
 
-use super::{REQUEST, idle, pool, scheduler};
+use super::{REQUEST, idle, pool, scheduler, try_scheduler};
 use crate::{Decision, Metrics, Prompt, Request, ScheduleError, Scheduler, Slot, Snapshot, State};
 
 fn endpoints(metrics: &[Metrics]) -> Vec<Snapshot> {
@@ -48,6 +48,38 @@ fn scoring_changes_nothing_and_committing_does() {
     assert_eq!(again.prefix_hit(), Some((1, 1)));
     assert_eq!(again.destination, decision.destination);
     state.release(reservation);
+}
+
+#[test]
+fn estimated_output_counts_until_the_response_ends() {
+    let prompts = [Prompt::from(vec![0; 4 * 100])];
+    for (parameters, limit, expected) in [
+        ("{}", None, [100, 0]),
+        ("{addEstimatedOutputTokens: true}", None, [250, 250]),
+        ("{addEstimatedOutputTokens: true}", Some(7), [107, 107]),
+        ("{addEstimatedOutputTokens: true, outputRatio: 0.5}", Some(1000), [150, 150]),
+        ("{addEstimatedOutputTokens: true, maxEstimatedOutputTokens: 20}", None, [120, 120]),
+    ] {
+        let plugins = format!(
+            "{{type: inflight-load-producer, parameters: {parameters}}}, \
+             {{type: token-load-scorer, parameters: {{queueThresholdTokens: 1000}}}}"
+        );
+        let scheduler = scheduler(&plugins, "");
+        let (pods, mut state) = (idle(1), scheduler.state());
+        let request = Request { prompts: &prompts, max_output_tokens: limit, ..REQUEST };
+        let decision = scheduler.schedule(&state, &request, &pods, 0, &mut StdRng::seed_from_u64(1)).unwrap();
+        let score = decision.runs[0].trace[0].scores[0].1;
+        let mut reservation = scheduler.commit(&mut state, &decision);
+        let before = state.in_flight(Slot(0)).1;
+        state.first_chunk(&mut reservation, None);
+        assert_eq!([before, state.in_flight(Slot(0)).1], expected, "{parameters}");
+        let [first, _] = expected;
+        assert!((score - (1.0 - f64::from(u32::try_from(first).unwrap()) / 1000.0)).abs() < 1e-9, "{score}");
+        state.release(reservation);
+        assert_eq!(state.in_flight(Slot(0)), (0, 0));
+    }
+    let negative = "{type: inflight-load-producer, parameters: {outputRatio: -1}}";
+    assert!(try_scheduler(negative, "").unwrap_err().to_string().contains("outputRatio"));
 }
 
 #[test]

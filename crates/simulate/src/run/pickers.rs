@@ -270,6 +270,7 @@ impl World<'_> {
             predictions: &[],
             burst_endpoint: None,
             media: &[],
+            max_output_tokens: None,
             headers: &headers,
         };
         self.decisions += 1;
