@@ -167,9 +167,9 @@ impl Address {
                 return Err("expected hf://OWNER/MODEL[:REVISION]: a folder of a model is not allowed");
             }
             // These are the rules of `validate_repo_id` in huggingface_hub.
-            let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
             let ends = |c: char| matches!(c, '-' | '.');
-            if !part.chars().all(taken)
+            if !part.chars().all(is_allowed)
                 || part.contains("--")
                 || part.contains("..")
                 || part.starts_with(ends)

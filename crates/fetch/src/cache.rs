@@ -75,9 +75,9 @@ impl Cache {
 
     /// Returns the path of this folder, which may not exist.
     pub(crate) fn place(&self, source: &Address, filter: &str) -> PathBuf {
-        let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
         let mut name = source.to_string().replace("://", "--").replace('/', "--");
-        name = name.chars().map(|c| if taken(c) { c } else { '_' }).take(MAX_NAME).collect();
+        name = name.chars().map(|c| if is_allowed(c) { c } else { '_' }).take(MAX_NAME).collect();
         // The readable part of the name may be equal for different sources, so a hash is appended.
         let sum = Digest::of(Algorithm::Sha256, format!("{}\n{filter}", source.as_str()).as_bytes()).hex();
         self.root.join(format!("{name}--{}", &sum[..8]))

@@ -41,9 +41,9 @@ pub(crate) fn pause(
     retries: RetryPolicy,
     random: f64,
 ) -> Option<Duration> {
-    let asked = match cause {
+    let retry_after = match cause {
         Cause::Connection => None,
-        Cause::Status(408 | 425 | 429 | 500..=599, asked) => asked,
+        Cause::Status(408 | 425 | 429 | 500..=599, retry_after) => retry_after,
         Cause::Unanswered | Cause::Final | Cause::Status(..) => return None,
     };
     if attempt >= retries.attempts {
@@ -52,7 +52,7 @@ pub(crate) fn pause(
     let limit = MIN_BACKOFF.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(MAX_BACKOFF);
     let own = limit.mul_f64(0.5 + 0.5 * random.clamp(0.0, 1.0));
     // A server that asks for no pause gets a short one nevertheless, or all replicas would ask again at once.
-    let pause = asked.map_or(own, |asked| asked.max(own.mul_f64(0.1)));
+    let pause = retry_after.map_or(own, |wait| wait.max(own.mul_f64(0.1)));
     (waited.saturating_add(pause) <= retries.time).then_some(pause)
 }
 

@@ -84,8 +84,8 @@ pub(crate) fn request(body: &Bytes, edits: impl IntoIterator<Item = Edit>) -> By
         return body.clone();
     }
     edits.sort_by_key(|edit| edit.at.start);
-    let more: usize = edits.iter().map(|edit| edit.text.len()).sum();
-    let mut changed = Vec::with_capacity(body.len() + more);
+    let inserted: usize = edits.iter().map(|edit| edit.text.len()).sum();
+    let mut changed = Vec::with_capacity(body.len() + inserted);
     let mut done = 0;
     for Edit { at, text } in edits {
         changed.extend_from_slice(&body[done..at.start]);

@@ -43,9 +43,9 @@ impl Models {
     pub(super) async fn of(&self, host_port: &str) -> Option<String> {
         let uri = format!("{}://{host_port}/v1/models", self.scheme);
         let request = Request::get(uri).body(Empty::new()).ok()?;
-        let asked =
+        let response =
             companion::read::<AnswerError>(self.client.request(request), MAX_RESPONSE_BYTES, |_| Ok(()));
-        let answer = timeout(REQUEST_TIMEOUT, asked).await.ok()?.ok()?;
+        let answer = timeout(REQUEST_TIMEOUT, response).await.ok()?.ok()?;
         only(&answer)
     }
 }

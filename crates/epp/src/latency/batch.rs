@@ -100,8 +100,8 @@ async fn answer(servers: &Servers, mut batch: Vec<Question>) {
     };
     let attempt = health.start_call(PREDICTION_TIMEOUT);
     // Requests wait at most this long, so the call ends then too.
-    let asked = timeout(PREDICTION_TIMEOUT, call(servers, url, &batch)).await;
-    match asked.unwrap_or(Err(PredictError::Late)) {
+    let answer = timeout(PREDICTION_TIMEOUT, call(servers, url, &batch)).await;
+    match answer.unwrap_or(Err(PredictError::Late)) {
         Ok(mut predictions) => {
             attempt.answered();
             for question in batch {

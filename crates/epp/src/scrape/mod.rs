@@ -210,9 +210,9 @@ async fn tick(began: Instant, interval: Duration, part: u32, clock: watch::Sende
 /// The first moment after now at which a part is read.
 fn first_tick(began: Instant, now: Instant, interval: Duration, part: u32) -> Instant {
     let offset = interval * part / PARTS;
-    let passed = now.duration_since(began).as_nanos() / interval.as_nanos().max(1);
-    let passed = u32::try_from(passed).unwrap_or(u32::MAX);
-    began + interval.saturating_mul(passed.saturating_add(1)) + offset
+    let intervals = now.duration_since(began).as_nanos() / interval.as_nanos().max(1);
+    let intervals = u32::try_from(intervals).unwrap_or(u32::MAX);
+    began + interval.saturating_mul(intervals.saturating_add(1)) + offset
 }
 
 trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}

@@ -62,7 +62,7 @@ pub(super) struct Step {
 /// Returns the next step.
 pub(super) fn step(view: &ReplicaView<'_>) -> Step {
     let mut step = Step::default();
-    let mut taken = BTreeSet::new();
+    let mut assigned = BTreeSet::new();
     for marked in view.marked.values() {
         let slice = view.slices.get(&key(&marked.deployment));
         // The pool of a picker that needs its pod is not known; its Deployment decides as well who reports that.
@@ -73,7 +73,7 @@ pub(super) fn step(view: &ReplicaView<'_>) -> Step {
             Err(_) => slice.and_then(|slice| of_slice(view, &state_of(slice))),
         };
         // Two Deployments for one pool: the first one counts.
-        if marked.picker.is_ok() && !taken.insert(pool.clone()) {
+        if marked.picker.is_ok() && !assigned.insert(pool.clone()) {
             continue;
         }
         let is_mine = winner(pool, view.replicas.keys().map(String::as_str)) == Some(view.own.0);

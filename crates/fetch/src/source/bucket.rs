@@ -15,9 +15,9 @@ pub(super) fn bucket_and_path<'a>(
     address: &'a Address,
     expected: &str,
 ) -> Result<(&'a str, &'a str), FetchError> {
-    let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     let (bucket, path) = (address.host(), address.path());
-    if bucket.is_empty() || !bucket.chars().all(taken) || address.credentials().is_some() {
+    if bucket.is_empty() || !bucket.chars().all(is_allowed) || address.credentials().is_some() {
         let why = format!("expected {expected}; names of buckets have letters, digits, `-`, `.` and `_`");
         return Err(FetchError::address(address, why));
     }

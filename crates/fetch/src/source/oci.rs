@@ -111,11 +111,11 @@ pub fn image(address: &Address) -> Result<(String, String, String), FetchError> 
         }
         None => path.rsplit_once(':').unwrap_or((path, "latest")),
     };
-    let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '/');
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '/');
     let in_tag = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':');
     if repository.is_empty()
         || repository.split('/').any(|part| matches!(part, "" | "." | ".."))
-        || !repository.chars().all(taken)
+        || !repository.chars().all(is_allowed)
         || reference.is_empty()
         || !reference.chars().all(in_tag)
         || host.contains('@')

@@ -190,8 +190,8 @@ impl S3 {
             result => return result,
         };
         // The region becomes a part of a host name, so its characters are restricted.
-        let taken = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        let region = failure.header("x-amz-bucket-region").filter(|region| region.chars().all(taken));
+        let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let region = failure.header("x-amz-bucket-region").filter(|region| region.chars().all(is_allowed));
         let region = region.map(str::to_owned);
         match region.filter(|region| *region != *self.region.lock()) {
             Some(region) if matches!(self.style, BucketStyle::Aws) => {

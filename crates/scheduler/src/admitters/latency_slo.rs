@@ -14,8 +14,8 @@ struct LatencySlo;
 const COLD_CACHE_USAGE: f64 = 0.02;
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
-    predicted_latency::require(builder, parameters, given.latency_prediction_info_producer_name.as_deref())?;
+    let raw: RawParameters = parameters.read()?;
+    predicted_latency::require(builder, parameters, raw.latency_prediction_info_producer_name.as_deref())?;
     Ok(Plugin::admitter(LatencySlo))
 }
 

@@ -12,16 +12,16 @@ parameters! {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Probabilistic = parameters.read()?;
+    let admitter: Probabilistic = parameters.read()?;
     for (field, value) in [
-        ("queueDepthThreshold", given.queue_depth_threshold),
-        ("kvCacheUtilThreshold", given.kv_cache_util_threshold),
-        ("power", given.power),
-        ("k", given.k),
+        ("queueDepthThreshold", admitter.queue_depth_threshold),
+        ("kvCacheUtilThreshold", admitter.kv_cache_util_threshold),
+        ("power", admitter.power),
+        ("k", admitter.k),
     ] {
         parameters.above_zero(field, value)?;
     }
-    Ok(Plugin::admitter(given))
+    Ok(Plugin::admitter(admitter))
 }
 
 impl Probabilistic {

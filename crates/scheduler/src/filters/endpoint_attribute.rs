@@ -57,16 +57,16 @@ struct EndpointAttribute {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
-    let Algorithm { kind, threshold } = given.algorithm;
+    let raw: RawParameters = parameters.read()?;
+    let Algorithm { kind, threshold } = raw.algorithm;
     let message = format!("expected threshold, found \"{kind}\"");
     parameters.require(kind == "threshold", "algorithm.type", message)?;
     let threshold = threshold.ok_or_else(|| parameters.invalid("algorithm.threshold", "it is required"))?;
-    let attribute = attribute::read(parameters, "attribute", given.attribute, given.producer.as_deref())?;
+    let attribute = attribute::read(parameters, "attribute", raw.attribute, raw.producer.as_deref())?;
     Ok(Plugin::filter(EndpointAttribute {
         attribute,
-        on_missing: given.on_missing,
-        fallback_on_empty: given.fallback_on_empty,
+        on_missing: raw.on_missing,
+        fallback_on_empty: raw.fallback_on_empty,
         threshold,
     }))
 }

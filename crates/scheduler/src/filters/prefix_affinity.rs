@@ -28,63 +28,62 @@ enum TtftSource {
 }
 
 struct PrefixAffinity {
-    given: RawParameters,
+    raw: RawParameters,
     prefix: usize,
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
-    parameters.above_zero("peakPrefillThroughput", given.peak_prefill_throughput)?;
-    parameters.share("explorationProbability", given.exploration_probability)?;
-    let prefix = builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref())?;
-    builder.load_producer(parameters, given.in_flight_load_producer_name.as_deref())?;
-    let predictor = given.latency_prediction_info_producer_name.as_deref();
-    if given.ttft_source == TtftSource::LatencyPredictor {
+    let raw: RawParameters = parameters.read()?;
+    parameters.above_zero("peakPrefillThroughput", raw.peak_prefill_throughput)?;
+    parameters.share("explorationProbability", raw.exploration_probability)?;
+    let prefix = builder.prefix(parameters, raw.prefix_match_info_producer_name.as_deref())?;
+    builder.load_producer(parameters, raw.in_flight_load_producer_name.as_deref())?;
+    let predictor = raw.latency_prediction_info_producer_name.as_deref();
+    if raw.ttft_source == TtftSource::LatencyPredictor {
         predicted_latency::require(builder, parameters, predictor)?;
     } else if predictor.is_some_and(|name| !name.is_empty()) {
         return Err(
             parameters.invalid("latencyPredictionInfoProducerName", "it needs ttftSource: latencyPredictor")
         );
     }
-    Ok(Plugin::filter(PrefixAffinity { given, prefix }))
+    Ok(Plugin::filter(PrefixAffinity { raw, prefix }))
 }
 
 impl PrefixAffinity {
     /// Returns the time to the first token, either predicted or computed from the prompt tokens in flight. An endpoint
     /// without a prediction counts as slower than any other.
     fn ttft_ms(&self, context: &Context<'_>, candidate: Candidate) -> f64 {
-        if self.given.ttft_source == TtftSource::LatencyPredictor {
+        if self.raw.ttft_source == TtftSource::LatencyPredictor {
             return context.latency_headroom(candidate).map_or(f64::INFINITY, |headroom| headroom.ttft_ms);
         }
         let slot = context.endpoint(candidate).slot;
         let (_, tokens) = context.state.in_flight(slot);
-        float(tokens) / self.given.peak_prefill_throughput * 1000.0
+        float(tokens) / self.raw.peak_prefill_throughput * 1000.0
     }
 }
 
 impl Filter for PrefixAffinity {
     fn filter(&self, context: &Context<'_>, candidates: &mut Vec<Candidate>) {
-        if candidates.len() <= 1 || self.given.affinity_threshold <= 0.0 {
+        if candidates.len() <= 1 || self.raw.affinity_threshold <= 0.0 {
             return;
         }
-        if self.given.exploration_probability > 0.0
-            && context.random_share() < self.given.exploration_probability
+        if self.raw.exploration_probability > 0.0 && context.random_share() < self.raw.exploration_probability
         {
             return;
         }
         let matches = context.prefix(self.prefix);
         let (sticky, others): (Vec<_>, Vec<_>) = candidates
             .iter()
-            .partition(|&&candidate| matches.ratio(candidate) >= self.given.affinity_threshold);
+            .partition(|&&candidate| matches.ratio(candidate) >= self.raw.affinity_threshold);
         if sticky.is_empty() {
             return;
         }
-        if self.given.max_ttft_penalty_ms > 0.0 && !others.is_empty() {
+        if self.raw.max_ttft_penalty_ms > 0.0 && !others.is_empty() {
             let best = |group: &[Candidate]| {
                 group.iter().map(|&candidate| self.ttft_ms(context, candidate)).fold(f64::INFINITY, f64::min)
             };
             // Without any prediction both are infinite. The difference is then NaN, and the endpoints with the prompt stay.
-            if best(&sticky) - best(&others) > self.given.max_ttft_penalty_ms {
+            if best(&sticky) - best(&others) > self.raw.max_ttft_penalty_ms {
                 return;
             }
         }

@@ -10,10 +10,10 @@ parameters! {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: SloHeadroom = parameters.read()?;
-    parameters.share("epsilonExploreNeg", given.epsilon_explore_neg)?;
-    predicted_latency::require(builder, parameters, given.latency_prediction_info_producer_name.as_deref())?;
-    Ok(Plugin::filter(given))
+    let filter: SloHeadroom = parameters.read()?;
+    parameters.share("epsilonExploreNeg", filter.epsilon_explore_neg)?;
+    predicted_latency::require(builder, parameters, filter.latency_prediction_info_producer_name.as_deref())?;
+    Ok(Plugin::filter(filter))
 }
 
 impl Filter for SloHeadroom {

@@ -19,9 +19,9 @@ struct TopologyAffinity {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
-    let topology = builder.topology(parameters, given.topology_producer_name.as_deref())?;
-    Ok(Plugin::filter(TopologyAffinity { topology, farthest: given.min_affinity }))
+    let raw: RawParameters = parameters.read()?;
+    let topology = builder.topology(parameters, raw.topology_producer_name.as_deref())?;
+    Ok(Plugin::filter(TopologyAffinity { topology, farthest: raw.min_affinity }))
 }
 
 impl Filter for TopologyAffinity {

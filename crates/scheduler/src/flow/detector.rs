@@ -128,16 +128,16 @@ pub(crate) fn check_several(
 }
 
 fn several(config: &EndpointPickerConfig, parameters: &Parameters<'_>) -> Result<Detector, ConfigError> {
-    let given: Several = parameters.read()?;
-    parameters.require(!given.detectors.is_empty(), "detectors", "expected at least one detector")?;
-    if let Some(name) = given.stages.keys().find(|name| !given.detectors.contains(name)) {
+    let raw: Several = parameters.read()?;
+    parameters.require(!raw.detectors.is_empty(), "detectors", "expected at least one detector")?;
+    if let Some(name) = raw.stages.keys().find(|name| !raw.detectors.contains(name)) {
         return Err(parameters.invalid("stages", format!("\"{name}\" is not one of detectors")));
     }
-    if let Some((name, _)) = given.stages.iter().find(|(_, stages)| stages.is_empty()) {
+    if let Some((name, _)) = raw.stages.iter().find(|(_, stages)| stages.is_empty()) {
         return Err(parameters.invalid(&format!("stages.{name}"), "expected prefill, decode or both"));
     }
     let mut found: Vec<StagedDetector> = Vec::new();
-    for (index, name) in given.detectors.iter().enumerate() {
+    for (index, name) in raw.detectors.iter().enumerate() {
         let at = format!("detectors[{index}]");
         parameters.require(
             !found.iter().any(|known| known.name == *name),
@@ -149,7 +149,7 @@ fn several(config: &EndpointPickerConfig, parameters: &Parameters<'_>) -> Result
             let expected = "a declared utilization-detector or concurrency-detector";
             return Err(parameters.unknown_reference(&at, name, expected, config.names()));
         }
-        let stages = given.stages.get(name).cloned().unwrap_or_else(|| Stage::ALL.to_vec());
+        let stages = raw.stages.get(name).cloned().unwrap_or_else(|| Stage::ALL.to_vec());
         found.push(StagedDetector {
             name: name.clone(),
             detector: read_detector(plugin_type, &leaf)?.0,
@@ -165,29 +165,29 @@ pub(crate) fn read_detector(
     parameters: &Parameters<'_>,
 ) -> Result<(Detector, f64), ConfigError> {
     if plugin_type == "concurrency-detector" {
-        let given: InFlight = parameters.read()?;
+        let raw: InFlight = parameters.read()?;
         let detector = Detector::Concurrency {
-            requests: given.max_concurrency,
-            tokens: given.max_token_concurrency,
-            mode: given.concurrency_mode,
+            requests: raw.max_concurrency,
+            tokens: raw.max_token_concurrency,
+            mode: raw.concurrency_mode,
         };
-        parameters.zero_or_more("headroom", given.headroom)?;
-        return Ok((detector, given.headroom));
+        parameters.zero_or_more("headroom", raw.headroom)?;
+        return Ok((detector, raw.headroom));
     }
-    let given: Utilization = parameters.read()?;
+    let raw: Utilization = parameters.read()?;
     for (field, value) in [
-        ("queueDepthThreshold", given.queue_depth_threshold),
-        ("kvCacheUtilThreshold", given.kv_cache_util_threshold),
+        ("queueDepthThreshold", raw.queue_depth_threshold),
+        ("kvCacheUtilThreshold", raw.kv_cache_util_threshold),
     ] {
         parameters.above_zero(field, value)?;
     }
-    parameters.zero_or_more("headroom", given.headroom)?;
-    let stale = longboat_quantity::duration::parse(&given.metrics_staleness_threshold)
+    parameters.zero_or_more("headroom", raw.headroom)?;
+    let stale = longboat_quantity::duration::parse(&raw.metrics_staleness_threshold)
         .map_err(|error| parameters.invalid("metricsStalenessThreshold", error))?;
     let detector = Detector::Utilization {
-        queue_depth: given.queue_depth_threshold,
-        kv_usage: given.kv_cache_util_threshold,
+        queue_depth: raw.queue_depth_threshold,
+        kv_usage: raw.kv_cache_util_threshold,
         stale_after_ms: millis(stale),
     };
-    Ok((detector, given.headroom))
+    Ok((detector, raw.headroom))
 }

@@ -71,7 +71,8 @@ impl TimeToLive {
         let usual = time(&format!("{path}defaultRequestTTL"), usual)?;
         let no_endpoint = time(&format!("{path}noEndpointRequestTTL"), no_endpoint)?;
         // Zero means forever.
-        let limit = |given: Option<u64>, inherited| given.map_or(inherited, |ms| (ms > 0).then_some(ms));
+        let limit =
+            |configured: Option<u64>, inherited| configured.map_or(inherited, |ms| (ms > 0).then_some(ms));
         Ok(Self {
             usual_ms: limit(usual, self.usual_ms),
             no_endpoint_ms: limit(no_endpoint.or(usual), self.no_endpoint_ms),

@@ -252,24 +252,24 @@ pub(crate) fn check_part(plugin_type: &str, parameters: &Parameters<'_>) -> Resu
 }
 
 fn least_service(parameters: &Parameters<'_>) -> Result<LeastService, ConfigError> {
-    let given: ProgramAware = parameters.read()?;
+    let raw: ProgramAware = parameters.read()?;
     parameters.require(
-        given.strategy == "las",
+        raw.strategy == "las",
         "strategy",
-        format!("expected las, found \"{}\"", given.strategy),
+        format!("expected las, found \"{}\"", raw.strategy),
     )?;
     for (field, value) in
-        [("lasWeightService", given.las_weight_service), ("lasWeightHeadWait", given.las_weight_head_wait)]
+        [("lasWeightService", raw.las_weight_service), ("lasWeightHeadWait", raw.las_weight_head_wait)]
     {
         parameters.zero_or_more(field, value)?;
     }
-    parameters.above_zero("evictionSweepSeconds", given.eviction_sweep_seconds)?;
+    parameters.above_zero("evictionSweepSeconds", raw.eviction_sweep_seconds)?;
     Ok(LeastService {
-        service_weight: given.las_weight_service,
-        wait_weight: given.las_weight_head_wait,
-        half_life_ms: given.las_half_life_seconds.saturating_mul(1000),
-        forget_ms: given.eviction_ttl_seconds.saturating_mul(1000),
-        sweep_ms: given.eviction_sweep_seconds.saturating_mul(1000),
+        service_weight: raw.las_weight_service,
+        wait_weight: raw.las_weight_head_wait,
+        half_life_ms: raw.las_half_life_seconds.saturating_mul(1000),
+        forget_ms: raw.eviction_ttl_seconds.saturating_mul(1000),
+        sweep_ms: raw.eviction_sweep_seconds.saturating_mul(1000),
     })
 }
 
@@ -285,18 +285,18 @@ fn read_usage_limit(plugin_type: &str, parameters: &Parameters<'_>) -> Result<Us
             Ok(UsageLimit::SoftReflective)
         }
         "priority-holdback-policy" => {
-            let given: Holdback = parameters.read()?;
-            let min = given.min_ceiling.ok_or_else(|| parameters.invalid("minCeiling", "it is required"))?;
-            let max = given.max_ceiling.unwrap_or(1.0);
+            let raw: Holdback = parameters.read()?;
+            let min = raw.min_ceiling.ok_or_else(|| parameters.invalid("minCeiling", "it is required"))?;
+            let max = raw.max_ceiling.unwrap_or(1.0);
             parameters.require(
                 0.0 <= min && min <= max,
                 "minCeiling",
                 format!("expected 0 or more, and at most maxCeiling ({max}), found {min}"),
             )?;
-            if let Some(shape) = given.shape.filter(|shape| shape != "linear") {
+            if let Some(shape) = raw.shape.filter(|shape| shape != "linear") {
                 return Err(parameters.invalid("shape", format!("expected linear, found \"{shape}\"")));
             }
-            let by_value = match given.domain.as_deref() {
+            let by_value = match raw.domain.as_deref() {
                 None | Some("rank") => false,
                 Some("value") => true,
                 Some(other) => {

@@ -54,27 +54,27 @@ pub(crate) struct Disagg {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
-    let flat = given.decode_profile.is_some()
-        || given.prefill_profile.is_some()
-        || given.encode_profile.is_some()
-        || given.prefill_decider_plugin_name.is_some()
-        || given.encode_decider_plugin_name.is_some();
+    let raw: RawParameters = parameters.read()?;
+    let flat = raw.decode_profile.is_some()
+        || raw.prefill_profile.is_some()
+        || raw.encode_profile.is_some()
+        || raw.prefill_decider_plugin_name.is_some()
+        || raw.encode_decider_plugin_name.is_some();
     parameters.require(
-        !flat || (given.profiles.is_none() && given.deciders.is_none()),
+        !flat || (raw.profiles.is_none() && raw.deciders.is_none()),
         "",
         "profiles and deciders cannot be mixed with the flat parameters",
     )?;
-    let names = given.profiles.unwrap_or(Names {
-        decode: given.decode_profile,
-        prefill: given.prefill_profile,
-        encode: given.encode_profile,
+    let names = raw.profiles.unwrap_or(Names {
+        decode: raw.decode_profile,
+        prefill: raw.prefill_profile,
+        encode: raw.encode_profile,
     });
-    let deciders = given.deciders.unwrap_or(Deciders {
-        prefill: given.prefill_decider_plugin_name,
-        encode: given.encode_decider_plugin_name,
+    let deciders = raw.deciders.unwrap_or(Deciders {
+        prefill: raw.prefill_decider_plugin_name,
+        encode: raw.encode_decider_plugin_name,
     });
-    let order = given.stage_order.unwrap_or_default();
+    let order = raw.stage_order.unwrap_or_default();
     parameters.require(
         order == StageOrder::DecodeFirst || deciders.prefill.is_none(),
         "stageOrder",

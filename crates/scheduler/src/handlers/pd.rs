@@ -30,8 +30,8 @@ struct RawParameters {
 const CHARACTERS_PER_TOKEN: u64 = 4;
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
-    let decider: Arc<dyn Decider> = match (&given.decider_plugin_name, given.threshold) {
+    let raw: RawParameters = parameters.read()?;
+    let decider: Arc<dyn Decider> = match (&raw.decider_plugin_name, raw.threshold) {
         (Some(name), _) => builder.decider(parameters.name, name)?,
         (None, 0) => Arc::new(Always),
         (None, threshold) => {
@@ -40,8 +40,8 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         }
     };
     Ok(Plugin::handler(Disagg::pair(
-        given.decode_profile.unwrap_or_else(|| "decode".to_owned()),
-        given.prefill_profile.unwrap_or_else(|| "prefill".to_owned()),
+        raw.decode_profile.unwrap_or_else(|| "decode".to_owned()),
+        raw.prefill_profile.unwrap_or_else(|| "prefill".to_owned()),
         decider,
     )))
 }

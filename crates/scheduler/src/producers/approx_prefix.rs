@@ -33,7 +33,7 @@ impl RawParameters {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
-    builder.add(parameters, PrefixSource::Approximate(given.settings(parameters)?));
+    let raw: RawParameters = parameters.read()?;
+    builder.add(parameters, PrefixSource::Approximate(raw.settings(parameters)?));
     Ok(Plugin::default())
 }

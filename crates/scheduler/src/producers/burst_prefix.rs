@@ -26,7 +26,7 @@ const MAX_WINDOW_MS: i64 = 10_000;
 const MAX_BLOCKS: usize = 2048;
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
+    let raw: RawParameters = parameters.read()?;
     let within = |field: &str, value: i64, least: i64, most: i64, meaning: &str| {
         let number = u32::try_from(value).ok().filter(|_| (least..=most).contains(&value));
         number.ok_or_else(|| parameters.invalid(field, format!("expected {meaning}, found {value}")))
@@ -38,19 +38,19 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     };
     let window = within(
         "windowDurationMs",
-        given.window_duration_ms,
+        raw.window_duration_ms,
         1,
         MAX_WINDOW_MS,
         "a number of milliseconds from 1 to 10000",
     )?;
-    let block_tokens = within("blockSizeTokens", given.block_size_tokens, 1, most, "1 or more")?;
-    let tokens = within("maxPrefixTokensToMatch", given.max_prefix_tokens_to_match, 0, most, "0 or more")?;
+    let block_tokens = within("blockSizeTokens", raw.block_size_tokens, 1, most, "1 or more")?;
+    let tokens = within("maxPrefixTokensToMatch", raw.max_prefix_tokens_to_match, 0, most, "0 or more")?;
     parameters.require(
         !(1..block_tokens).contains(&tokens),
         "maxPrefixTokensToMatch",
         format!("expected 0, or at least the {block_tokens} of blockSizeTokens, found {tokens}"),
     )?;
-    let balance = match given.balance_by.as_str() {
+    let balance = match raw.balance_by.as_str() {
         "" | "requests" => Balance::Requests,
         "tokens" => Balance::Blocks,
         other => {
@@ -64,11 +64,11 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     }
     let settings = BurstSettings {
         window: Duration::from_millis(window.into()),
-        per_endpoint: limit("maxPerReplica", given.max_per_replica)?,
+        per_endpoint: limit("maxPerReplica", raw.max_per_replica)?,
         block_tokens,
         max_blocks: if tokens == 0 { MAX_BLOCKS } else { (tokens / block_tokens) as usize },
-        shared_blocks: within("minColocateBlocks", given.min_colocate_blocks, 0, most, "0 or more")? as usize,
-        max_requests: limit("maxBatchSize", given.max_batch_size)?,
+        shared_blocks: within("minColocateBlocks", raw.min_colocate_blocks, 0, most, "0 or more")? as usize,
+        max_requests: limit("maxBatchSize", raw.max_batch_size)?,
         balance,
     };
     builder.add(parameters, PrefixSource::Burst(settings));

@@ -56,9 +56,9 @@ pub(crate) struct LatencyObserver {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
-    let observer = LatencyObserver::new(parameters, &given)?;
-    if let Some(load) = given.in_flight_load_producer_name {
+    let raw: RawParameters = parameters.read()?;
+    let observer = LatencyObserver::new(parameters, &raw)?;
+    if let Some(load) = raw.in_flight_load_producer_name {
         builder.wanted_loads.push((parameters.name.to_owned(), load));
     }
     builder.add(parameters, observer);
@@ -81,14 +81,14 @@ pub(crate) fn place(
 }
 
 impl LatencyObserver {
-    fn new(parameters: &Parameters<'_>, given: &RawParameters) -> Result<Self, ConfigError> {
+    fn new(parameters: &Parameters<'_>, raw: &RawParameters) -> Result<Self, ConfigError> {
         // A time below a millisecond counts as one, because the clock of decisions has no shorter ones.
         let time = |field: &str, text: &str| parameters.duration(field, text).map(|time| millis(time).max(1));
         for (field, value, min) in [
-            ("windowSize", given.window_size, 1),
-            ("maxRequests", given.max_requests, 1),
-            ("minRequests", given.min_requests, 1),
-            ("bucketHistorySize", given.bucket_history_size, 2),
+            ("windowSize", raw.window_size, 1),
+            ("maxRequests", raw.max_requests, 1),
+            ("minRequests", raw.min_requests, 1),
+            ("bucketHistorySize", raw.bucket_history_size, 2),
         ] {
             parameters.require(
                 (min..=MAX_KEPT).contains(&value),
@@ -96,7 +96,7 @@ impl LatencyObserver {
                 format!("expected a number from {min} to {MAX_KEPT}, found {value}"),
             )?;
         }
-        let RawParameters { window_size, max_requests, low_percentile, typical_percentile, .. } = *given;
+        let RawParameters { window_size, max_requests, low_percentile, typical_percentile, .. } = *raw;
         parameters.require(
             max_requests <= window_size,
             "maxRequests",
@@ -106,15 +106,15 @@ impl LatencyObserver {
                 "expected 0 < lowPercentile < typicalPercentile < 100, found {low_percentile} and {typical_percentile}"
             ))?;
         Ok(Self {
-            interval: time("intervalDuration", &given.interval_duration)?,
-            max_age: time("maxObservationAge", &given.max_observation_age)?,
+            interval: time("intervalDuration", &raw.interval_duration)?,
+            max_age: time("maxObservationAge", &raw.max_observation_age)?,
             max_requests,
-            min_requests: given.min_requests,
+            min_requests: raw.min_requests,
             low_percentile: f64::from(low_percentile) / 100.0,
             typical_percentile: f64::from(typical_percentile) / 100.0,
             window: window_size,
-            bucket: time("bucketDuration", &given.bucket_duration)?,
-            history: given.bucket_history_size,
+            bucket: time("bucketDuration", &raw.bucket_duration)?,
+            history: raw.bucket_history_size,
         })
     }
 }

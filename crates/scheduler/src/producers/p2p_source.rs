@@ -19,9 +19,9 @@ pub(crate) struct PrefixPeers {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
-    parameters.above_zero("minCachedTokenDelta", given.min_cached_token_delta)?;
-    let prefix = builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref())?;
+    let raw: RawParameters = parameters.read()?;
+    parameters.above_zero("minCachedTokenDelta", raw.min_cached_token_delta)?;
+    let prefix = builder.prefix(parameters, raw.prefix_match_info_producer_name.as_deref())?;
     let source = builder.producers[prefix].get::<PrefixSource>();
     parameters.require(
         !matches!(source, Some(PrefixSource::Burst(_))),
@@ -36,10 +36,10 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
              here: blocks in GPU memory cannot be pulled, and the producer does not distinguish the tiers \
              of a match; name an approx-prefix-cache-producer",
     )?;
-    let prefill = Some(given.prefill_profile_name).filter(|name| !name.is_empty());
+    let prefill = Some(raw.prefill_profile_name).filter(|name| !name.is_empty());
     let source = PrefixPeers {
         prefix,
-        least: given.min_cached_token_delta,
+        least: raw.min_cached_token_delta,
         prefill: prefill.unwrap_or_else(|| PREFILL.to_owned()),
     };
     builder.peer_sources.push(source);

@@ -111,18 +111,18 @@ const MAX_ENTRIES: usize = 1 << 24;
 const MAX_BLOCK: usize = 1 << 16;
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
-    declare(given, parameters, builder)?;
+    let raw: RawParameters = parameters.read()?;
+    declare(raw, parameters, builder)?;
     Ok(Plugin::default())
 }
 
 /// Declares the producer. Returns its place among the producers.
 pub(crate) fn declare(
-    given: RawParameters,
+    raw: RawParameters,
     parameters: &Parameters<'_>,
     builder: &mut Builder,
 ) -> Result<usize, ConfigError> {
-    let mut settings = settings(given, parameters)?;
+    let mut settings = settings(raw, parameters)?;
     let entries = settings.limits.entries;
     if entries > MAX_ENTRIES {
         let why = format!(
@@ -134,9 +134,9 @@ pub(crate) fn declare(
     Ok(builder.add(parameters, PrefixSource::Precise(settings)))
 }
 
-fn settings(given: RawParameters, parameters: &Parameters<'_>) -> Result<PreciseSettings, ConfigError> {
+fn settings(raw: RawParameters, parameters: &Parameters<'_>) -> Result<PreciseSettings, ConfigError> {
     let mut limits = Limits { entries: ENTRIES, ..Limits::default() };
-    let processor = given.token_processor_config.or(given.indexer_config.token_processor_config);
+    let processor = raw.token_processor_config.or(raw.indexer_config.token_processor_config);
     if let Some(processor) = processor {
         limits.block_tokens =
             processor.block_size_tokens.or(processor.block_size).unwrap_or(limits.block_tokens);
@@ -150,15 +150,15 @@ fn settings(given: RawParameters, parameters: &Parameters<'_>) -> Result<Precise
         ));
     }
     parameters.require(
-        given.indexer_config.tokenizers_pool_config.is_none(),
+        raw.indexer_config.tokenizers_pool_config.is_none(),
         "indexerConfig.tokenizersPoolConfig",
         "no tokenizer runs in this process; declare a token-producer whose vllm.url \
              is the address of one",
     )?;
-    if let Some(index) = given.indexer_config.kv_block_index_config {
+    if let Some(index) = raw.indexer_config.kv_block_index_config {
         limits.entries = entries(index, parameters)?.unwrap_or(limits.entries);
     }
-    if let Some(backends) = given.indexer_config.kv_cache_backend_configs {
+    if let Some(backends) = raw.indexer_config.kv_cache_backend_configs {
         for (index, backend) in backends.iter().enumerate() {
             let field = format!("indexerConfig.kvCacheBackendConfigs[{index}].weight");
             parameters.share(&field, backend.weight)?;
@@ -166,14 +166,14 @@ fn settings(given: RawParameters, parameters: &Parameters<'_>) -> Result<Precise
         limits.weights =
             backends.into_iter().map(|backend| (backend.name.to_lowercase(), backend.weight)).collect();
     }
-    let speculative = match &given.speculative_ttl {
+    let speculative = match &raw.speculative_ttl {
         None => SPECULATIVE_MS,
         Some(text) => millis(parameters.duration("speculativeTTL", text)?).max(1),
     };
     Ok(PreciseSettings {
         limits,
-        speculative_ms: given.speculative_indexing.then_some(speculative),
-        events: events(given.kv_events_config, parameters)?,
+        speculative_ms: raw.speculative_indexing.then_some(speculative),
+        events: events(raw.kv_events_config, parameters)?,
     })
 }
 
@@ -207,15 +207,14 @@ fn entries(index: BlockIndex, parameters: &Parameters<'_>) -> Result<Option<usiz
     Ok(entries)
 }
 
-fn events(given: KvEvents, parameters: &Parameters<'_>) -> Result<EventSource, ConfigError> {
+fn events(raw: KvEvents, parameters: &Parameters<'_>) -> Result<EventSource, ConfigError> {
     // vLLM and SGLang publish the same events.
-    if let Some(engine) =
-        given.engine_type.filter(|engine| !matches!(engine.as_str(), "" | "vllm" | "sglang"))
+    if let Some(engine) = raw.engine_type.filter(|engine| !matches!(engine.as_str(), "" | "vllm" | "sglang"))
     {
         return Err(parameters
             .invalid("kvEventsConfig.engineType", format!("expected vllm or sglang, found \"{engine}\"")));
     }
-    let listen = match given.zmq_endpoint {
+    let listen = match raw.zmq_endpoint {
         None => Some(ListenForEvents { address: format!("*:{PORT}"), required: false }),
         Some(address) if address.is_empty() => None,
         Some(address) => Some(listen(&address).ok_or_else(|| {
@@ -228,8 +227,8 @@ fn events(given: KvEvents, parameters: &Parameters<'_>) -> Result<EventSource, C
             )
         })?),
     };
-    let endpoints = if given.discover_pods.unwrap_or(true) {
-        let discovery = given.pod_discovery_config.unwrap_or_default();
+    let endpoints = if raw.discover_pods.unwrap_or(true) {
+        let discovery = raw.pod_discovery_config.unwrap_or_default();
         parameters.require(
             discovery.pod_namespace.is_none_or(|namespace| namespace.is_empty()),
             "kvEventsConfig.podDiscoveryConfig.podNamespace",
@@ -254,7 +253,7 @@ fn events(given: KvEvents, parameters: &Parameters<'_>) -> Result<EventSource, C
         "no source of events; set discoverPods, or remove zmqEndpoint, or set \
              zmqEndpoint to an address to listen on",
     )?;
-    Ok(EventSource { topic: given.topic_filter.unwrap_or_else(|| TOPIC.to_owned()), endpoints, listen })
+    Ok(EventSource { topic: raw.topic_filter.unwrap_or_else(|| TOPIC.to_owned()), endpoints, listen })
 }
 
 fn listen(address: &str) -> Option<ListenForEvents> {

@@ -46,8 +46,8 @@ fn usual(name: &str) -> LatencySettings {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
-    parameters.above_zero("sloBufferFactor", given.slo_buffer_factor)?;
+    let raw: RawParameters = parameters.read()?;
+    parameters.above_zero("sloBufferFactor", raw.slo_buffer_factor)?;
     if let Some(other) = &builder.latency {
         return Err(parameters.invalid(
             "",
@@ -58,22 +58,21 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         ));
     }
     let settings = LatencySettings {
-        streaming: given.streaming_mode,
-        predict: given.predict_in_produce,
-        max_response: time(parameters, given.context_ttl.as_ref())?,
-        slo_buffer: given.slo_buffer_factor,
-        role_label: Some(given.endpoint_role_label).filter(|label| !label.is_empty()),
+        streaming: raw.streaming_mode,
+        predict: raw.predict_in_produce,
+        max_response: time(parameters, raw.context_ttl.as_ref())?,
+        slo_buffer: raw.slo_buffer_factor,
+        role_label: Some(raw.endpoint_role_label).filter(|label| !label.is_empty()),
         ..usual(parameters.name)
     };
     // Without the features, the reference reads no name either.
-    let encoder_cache =
-        given.encoder_cache_match_info_producer_name.filter(|_| given.use_encoder_cache_features);
+    let encoder_cache = raw.encoder_cache_match_info_producer_name.filter(|_| raw.use_encoder_cache_features);
     builder.latency = Some(Predictor {
         settings,
-        prefix: given.prefix_match_info_producer_name,
-        encoder_cache: given.use_encoder_cache_features.then(|| encoder_cache.unwrap_or_default()),
+        prefix: raw.prefix_match_info_producer_name,
+        encoder_cache: raw.use_encoder_cache_features.then(|| encoder_cache.unwrap_or_default()),
     });
-    if let Some(load) = given.in_flight_load_producer_name {
+    if let Some(load) = raw.in_flight_load_producer_name {
         builder.wanted_loads.push((parameters.name.to_owned(), load));
     }
     Ok(Plugin::default())

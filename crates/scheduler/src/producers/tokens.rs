@@ -34,14 +34,14 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const MULTIMODAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
+    let raw: RawParameters = parameters.read()?;
     parameters.require(
-        given.uds_tokenizer_config.is_none(),
+        raw.uds_tokenizer_config.is_none(),
         "udsTokenizerConfig",
         "a tokenizer behind a Unix socket is not supported; serve it over HTTP \
              (`vllm launch render`, or the simulator) and set vllm.url to its address",
     )?;
-    let asks = match (given.backend.as_deref(), &given.vllm, &given.estimate) {
+    let asks = match (raw.backend.as_deref(), &raw.vllm, &raw.estimate) {
         (None | Some(""), vllm, estimate) if vllm.is_none() || estimate.is_none() => vllm.is_some(),
         (Some("vllm"), _, None) => true,
         (Some("estimate"), None, _) => false,
@@ -60,7 +60,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         "",
         "another plugin already uses a tokenizer; only one is allowed",
     )?;
-    let vllm = given.vllm.unwrap_or_default();
+    let vllm = raw.vllm.unwrap_or_default();
     let url = vllm.url.filter(|url| !url.is_empty()).unwrap_or_else(|| URL.to_owned());
     parameters.require(
         url.starts_with("http://") || url.starts_with("https://"),
@@ -73,7 +73,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     };
     builder.requirements.tokenizer = Some(TokenizerSettings {
         url,
-        model: given.model_name.filter(|name| !name.is_empty()),
+        model: raw.model_name.filter(|name| !name.is_empty()),
         timeout: duration("vllm.timeout", vllm.timeout, TIMEOUT)?,
         multimodal_timeout: duration("vllm.mmTimeout", vllm.mm_timeout, MULTIMODAL_TIMEOUT)?,
     });

@@ -12,13 +12,13 @@ struct RawParameters {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
-    let label = |given: String, usual: &str| if given.is_empty() { usual.to_owned() } else { given };
+    let raw: RawParameters = parameters.read()?;
+    let label = |raw: String, usual: &str| if raw.is_empty() { usual.to_owned() } else { raw };
     let labels = [
-        label(given.hostname, "kubernetes.io/hostname"),
-        label(given.rack, "topology.kubernetes.io/rack"),
-        label(given.zone, "topology.kubernetes.io/zone"),
-        label(given.region, "topology.kubernetes.io/region"),
+        label(raw.hostname, "kubernetes.io/hostname"),
+        label(raw.rack, "topology.kubernetes.io/rack"),
+        label(raw.zone, "topology.kubernetes.io/zone"),
+        label(raw.region, "topology.kubernetes.io/region"),
     ];
     builder.topologies.push((parameters.name.to_owned(), Topology { labels }));
     Ok(Plugin::default())

@@ -48,7 +48,7 @@ use BuildOrder::{Handler, PrefixScorer, Producer, Scheduling};
 use Stability::{Alpha, Beta};
 
 /// Other parts of the picker do the work of these plugins, which have no parameters.
-const ALWAYS_ON: Build = |given, _| given.none(Plugin::default());
+const ALWAYS_ON: Build = |parameters, _| parameters.none(Plugin::default());
 
 type Build = fn(&Parameters<'_>, &mut Builder) -> Result<Plugin, ConfigError>;
 
@@ -75,24 +75,30 @@ const TYPES: &[(&str, Stability, BuildOrder, Build)] = &[
     ("label-selector-filter", Beta, Scheduling, filters::label_selector::build),
     ("by-label-selector", Beta, Scheduling, filters::label_selector::build),
     ("by-label", Beta, Scheduling, filters::by_label::build),
-    ("prefill-filter", Beta, Scheduling, |given, _| given.none(Plugin::filter(role::PREFILL))),
-    ("decode-filter", Beta, Scheduling, |given, _| given.none(Plugin::filter(role::DECODE))),
-    ("encode-filter", Beta, Scheduling, |given, _| given.none(Plugin::filter(role::ENCODE))),
-    ("header-based-testing-filter", Beta, Scheduling, |given, _| given.none(Plugin::filter(HeaderTesting))),
+    ("prefill-filter", Beta, Scheduling, |parameters, _| parameters.none(Plugin::filter(role::PREFILL))),
+    ("decode-filter", Beta, Scheduling, |parameters, _| parameters.none(Plugin::filter(role::DECODE))),
+    ("encode-filter", Beta, Scheduling, |parameters, _| parameters.none(Plugin::filter(role::ENCODE))),
+    ("header-based-testing-filter", Beta, Scheduling, |parameters, _| {
+        parameters.none(Plugin::filter(HeaderTesting))
+    }),
     ("prefix-cache-affinity-filter", Beta, Scheduling, filters::prefix_affinity::build),
     ("slo-headroom-tier-filter", Beta, Scheduling, filters::slo_headroom::build),
     ("utilization-filter", Alpha, Scheduling, filters::utilization::build),
     ("endpoint-attribute-filter", Alpha, Scheduling, filters::endpoint_attribute::build),
     ("topology-affinity-filter", Alpha, Scheduling, filters::topology_affinity::build),
     ("session-affinity-filter", Alpha, Scheduling, filters::session_affinity::build),
-    ("queue-scorer", Beta, Scheduling, |given, _| {
-        given.none(Plugin::scorer(Relative(|metrics| metrics.waiting)))
+    ("queue-scorer", Beta, Scheduling, |parameters, _| {
+        parameters.none(Plugin::scorer(Relative(|metrics| metrics.waiting)))
     }),
-    ("running-requests-size-scorer", Beta, Scheduling, |given, _| {
-        given.none(Plugin::scorer(Relative(|metrics| metrics.running)))
+    ("running-requests-size-scorer", Beta, Scheduling, |parameters, _| {
+        parameters.none(Plugin::scorer(Relative(|metrics| metrics.running)))
     }),
-    ("kv-cache-utilization-scorer", Beta, Scheduling, |given, _| given.none(Plugin::scorer(KvCache))),
-    (picker_plugins::LORA_SCORER, Beta, Scheduling, |given, _| given.none(Plugin::scorer(LoraAffinity))),
+    ("kv-cache-utilization-scorer", Beta, Scheduling, |parameters, _| {
+        parameters.none(Plugin::scorer(KvCache))
+    }),
+    (picker_plugins::LORA_SCORER, Beta, Scheduling, |parameters, _| {
+        parameters.none(Plugin::scorer(LoraAffinity))
+    }),
     ("latency-scorer", Beta, Scheduling, scorers::latency::build),
     ("latency-observation-scorer-hub", Alpha, Scheduling, scorers::latency_observation::build),
     ("load-aware-scorer", Beta, Scheduling, scorers::load_aware::build),
@@ -111,16 +117,18 @@ const TYPES: &[(&str, Stability, BuildOrder, Build)] = &[
     ("max-score-picker", Beta, Scheduling, pickers::max_score::build),
     ("random-picker", Beta, Scheduling, pickers::random::build),
     ("weighted-random-picker", Beta, Scheduling, pickers::weighted_random::build),
-    ("always-disagg-pd-decider", Beta, Scheduling, |given, _| given.none(Plugin::decider(Always))),
+    ("always-disagg-pd-decider", Beta, Scheduling, |parameters, _| parameters.none(Plugin::decider(Always))),
     ("prefix-based-pd-decider", Beta, Scheduling, deciders::prefix_based::build),
-    ("always-disagg-multimodal-decider", Beta, Scheduling, |given, _| {
-        given.none(Plugin::decider(Multimodal))
+    ("always-disagg-multimodal-decider", Beta, Scheduling, |parameters, _| {
+        parameters.none(Plugin::decider(Multimodal))
     }),
-    ("single-profile-handler", Beta, Handler, |given, _| given.none(Plugin::handler(Single))),
+    ("single-profile-handler", Beta, Handler, |parameters, _| parameters.none(Plugin::handler(Single))),
     (picker_plugins::DISAGG_HANDLER, Beta, Handler, handlers::disagg::build),
     (picker_plugins::PD_HANDLER, Beta, Handler, handlers::pd::build),
     ("data-parallel-profile-handler", Beta, Handler, handlers::data_parallel::build),
-    ("header-profile-handler", Alpha, Handler, |given, _| given.none(Plugin::handler(HeaderProfile))),
+    ("header-profile-handler", Alpha, Handler, |parameters, _| {
+        parameters.none(Plugin::handler(HeaderProfile))
+    }),
     // Other parts of the picker always do the work of these types (the profile handler, the metrics scraper, the request
     // parser).
     (picker_plugins::DISAGG_HEADERS_HANDLER, Beta, Producer, ALWAYS_ON),
@@ -139,7 +147,9 @@ const TYPES: &[(&str, Stability, BuildOrder, Build)] = &[
     ("vertexai-parser", Beta, Producer, ALWAYS_ON),
     ("passthrough-parser", Beta, Producer, ALWAYS_ON),
     // `flow::Settings` reads these types. The default types can be used without a declaration.
-    ("concurrency-detector", Beta, Scheduling, |given, _| saturation::build("concurrency-detector", given)),
+    ("concurrency-detector", Beta, Scheduling, |parameters, _| {
+        saturation::build("concurrency-detector", parameters)
+    }),
     ("max-saturation-detector", Beta, Producer, producers::elsewhere),
     ("priority-holdback-policy", Alpha, Producer, producers::elsewhere),
     ("soft-reflective-ceiling-policy", Alpha, Producer, producers::elsewhere),
@@ -150,7 +160,9 @@ const TYPES: &[(&str, Stability, BuildOrder, Build)] = &[
     ("slo-deadline-ordering-policy", Beta, Producer, producers::elsewhere),
     ("program-aware-fairness", Beta, Producer, producers::elsewhere),
     ("round-robin-fairness-policy", Beta, Producer, producers::elsewhere),
-    ("utilization-detector", Beta, Scheduling, |given, _| saturation::build("utilization-detector", given)),
+    ("utilization-detector", Beta, Scheduling, |parameters, _| {
+        saturation::build("utilization-detector", parameters)
+    }),
     ("static-usage-limit-policy", Beta, Producer, producers::elsewhere),
     ("fcfs-ordering-policy", Beta, Producer, producers::elsewhere),
     ("global-strict-fairness-policy", Beta, Producer, producers::elsewhere),

@@ -18,8 +18,8 @@ struct EncoderCache {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
-    let producer = encoder_cache::place(builder, parameters, "producerName", given.producer_name.as_deref())?;
+    let raw: RawParameters = parameters.read()?;
+    let producer = encoder_cache::place(builder, parameters, "producerName", raw.producer_name.as_deref())?;
     Ok(Plugin::scorer(EncoderCache { producer }))
 }
 

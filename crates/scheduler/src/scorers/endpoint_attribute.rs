@@ -37,8 +37,8 @@ struct EndpointAttribute {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
-    let lower_is_better = match given.algorithm.kind.as_str() {
+    let raw: RawParameters = parameters.read()?;
+    let lower_is_better = match raw.algorithm.kind.as_str() {
         "linear_lower_is_better" => true,
         "linear_higher_is_better" => false,
         other => {
@@ -48,7 +48,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plug
             );
         }
     };
-    let Normalization { fixed_range: fixed, adaptive_range } = given.algorithm.normalization;
+    let Normalization { fixed_range: fixed, adaptive_range } = raw.algorithm.normalization;
     if fixed.is_some() && adaptive_range.is_some() {
         let message = "set either fixedRange or adaptiveRange, not both";
         return Err(parameters.invalid("algorithm.normalization", message));
@@ -57,8 +57,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plug
         let message = format!("expected min below max, found {min} and {max}");
         parameters.require(min < max, "algorithm.normalization.fixedRange", message)?;
     }
-    let attribute =
-        attribute::read(parameters, "attributeKey", given.attribute_key, given.producer.as_deref())?;
+    let attribute = attribute::read(parameters, "attributeKey", raw.attribute_key, raw.producer.as_deref())?;
     Ok(Plugin::scorer(EndpointAttribute { attribute, lower_is_better, fixed }))
 }
 

@@ -27,24 +27,24 @@ enum Strategy {
 }
 
 struct Latency {
-    given: RawParameters,
+    raw: RawParameters,
     prefix: usize,
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
+    let raw: RawParameters = parameters.read()?;
     for (field, weight) in [
-        ("ttftWeight", given.ttft_weight),
-        ("tpotWeight", given.tpot_weight),
-        ("compositeKVWeight", given.composite_kv_weight),
-        ("compositeQueueWeight", given.composite_queue_weight),
-        ("compositePrefixWeight", given.composite_prefix_weight),
+        ("ttftWeight", raw.ttft_weight),
+        ("tpotWeight", raw.tpot_weight),
+        ("compositeKVWeight", raw.composite_kv_weight),
+        ("compositeQueueWeight", raw.composite_queue_weight),
+        ("compositePrefixWeight", raw.composite_prefix_weight),
     ] {
         parameters.zero_or_more(field, weight)?;
     }
-    predicted_latency::require(builder, parameters, given.latency_prediction_info_producer_name.as_deref())?;
-    let prefix = builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref())?;
-    Ok(Plugin::scorer(Latency { given, prefix }))
+    predicted_latency::require(builder, parameters, raw.latency_prediction_info_producer_name.as_deref())?;
+    let prefix = builder.prefix(parameters, raw.prefix_match_info_producer_name.as_deref())?;
+    Ok(Plugin::scorer(Latency { raw, prefix }))
 }
 
 /// A smaller difference counts as none.
@@ -75,7 +75,7 @@ impl Scorer for Latency {
         let late = |left: &&Headroom| left.ttft < 0.0 || left.tpot < 0.0;
         let (too_slow, in_time): (Vec<Headroom>, Vec<Headroom>) = all.iter().partition(late);
         if !in_time.is_empty() {
-            return self.rank(&in_time, self.given.headroom_selection_strategy, scores);
+            return self.rank(&in_time, self.raw.headroom_selection_strategy, scores);
         }
         // All endpoints are too slow. Idle ones are preferred, then those that meet at least one of the two times.
         let idle = |left: &&Headroom| headrooms[left.place].is_some_and(|headroom| headroom.dispatched == 0);
@@ -96,9 +96,9 @@ impl Latency {
     fn rank(&self, group: &[Headroom], strategy: Strategy, scores: &mut [f64]) {
         let ttft = Range::of(group.iter().map(|left| left.ttft.abs()));
         let tpot = Range::of(group.iter().map(|left| left.tpot.abs()));
-        let sum = self.given.ttft_weight + self.given.tpot_weight;
+        let sum = self.raw.ttft_weight + self.raw.tpot_weight;
         let (mut first, mut further) =
-            if sum > 0.0 { (self.given.ttft_weight / sum, self.given.tpot_weight / sum) } else { (1.0, 0.0) };
+            if sum > 0.0 { (self.raw.ttft_weight / sum, self.raw.tpot_weight / sum) } else { (1.0, 0.0) };
         match (is_narrow(ttft), is_narrow(tpot)) {
             (true, false) => (first, further) = (0.0, 1.0),
             (false, true) => (first, further) = (1.0, 0.0),
@@ -115,11 +115,8 @@ impl Latency {
 
     /// Computes scores while there are no predictions.
     fn without_predictions(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
-        let weights = [
-            self.given.composite_kv_weight,
-            self.given.composite_queue_weight,
-            self.given.composite_prefix_weight,
-        ];
+        let weights =
+            [self.raw.composite_kv_weight, self.raw.composite_queue_weight, self.raw.composite_prefix_weight];
         let sum: f64 = weights.iter().sum();
         let [cache, queue, prefix] =
             if sum > 0.0 { weights.map(|weight| weight / sum) } else { [1.0, 0.0, 0.0] };

@@ -18,20 +18,20 @@ parameters! {
 }
 
 struct LatencyObservation {
-    given: RawParameters,
+    raw: RawParameters,
     /// The place of the observer.
     observer: usize,
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
-    parameters.share("explorationRate", given.exploration_rate)?;
-    parameters.above_zero("minInflightGap", given.min_inflight_gap)?;
-    parameters.zero_or_more("roundTTFTStep", given.round_ttft_step)?;
-    builder.load_producer(parameters, given.in_flight_load_producer_name.as_deref())?;
+    let raw: RawParameters = parameters.read()?;
+    parameters.share("explorationRate", raw.exploration_rate)?;
+    parameters.above_zero("minInflightGap", raw.min_inflight_gap)?;
+    parameters.zero_or_more("roundTTFTStep", raw.round_ttft_step)?;
+    builder.load_producer(parameters, raw.in_flight_load_producer_name.as_deref())?;
     let observer =
-        latency_observer::place(builder, parameters, given.ttft_percentiles_producer_name.as_deref())?;
-    Ok(Plugin::scorer(LatencyObservation { given, observer }))
+        latency_observer::place(builder, parameters, raw.ttft_percentiles_producer_name.as_deref())?;
+    Ok(Plugin::scorer(LatencyObservation { raw, observer }))
 }
 
 /// What is known of the next first token of a candidate.
@@ -61,8 +61,8 @@ impl Scorer for LatencyObservation {
             *score = if worst > best { (worst - ttft) / (worst - best) } else { 1.0 };
             // An endpoint of which little is known would never become known beside a better one. So it gets a share of the
             // requests, and no more while there is an endpoint that is known.
-            if !estimate.is_calibrated && self.given.exploration_rate > 0.0 {
-                if context.random_share() < self.given.exploration_rate {
+            if !estimate.is_calibrated && self.raw.exploration_rate > 0.0 {
+                if context.random_share() < self.raw.exploration_rate {
                     *score = 1.0;
                 } else if has_calibrated {
                     *score = 0.0;
@@ -78,7 +78,7 @@ impl LatencyObservation {
         let LatencyCurve { low, typical, is_calibrated, .. } = *curve;
         let load = float(in_flight);
         // Between points that are close together, or not in order, the line would follow noise, or fall.
-        let has_low = typical.load - low.load >= self.given.min_inflight_gap
+        let has_low = typical.load - low.load >= self.raw.min_inflight_gap
             && typical.ttft > low.ttft
             && low.ttft > floor
             && low.load > 0.0;
@@ -91,7 +91,7 @@ impl LatencyObservation {
         } else {
             low.ttft + (load - low.load) * (typical.ttft - low.ttft) / (typical.load - low.load)
         };
-        let step = self.given.round_ttft_step;
+        let step = self.raw.round_ttft_step;
         if step > 0.0 { (ttft / step).round() * step } else { ttft }
     }
 }

@@ -23,10 +23,10 @@ struct NoHitLru {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
-    parameters.above_zero("lruSize", given.lru_size)?;
-    let prefix = builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref())?;
-    let idle = builder.add(parameters, IdleOrderSettings { capacity: given.lru_size, prefix });
+    let raw: RawParameters = parameters.read()?;
+    parameters.above_zero("lruSize", raw.lru_size)?;
+    let prefix = builder.prefix(parameters, raw.prefix_match_info_producer_name.as_deref())?;
+    let idle = builder.add(parameters, IdleOrderSettings { capacity: raw.lru_size, prefix });
     Ok(Plugin::scorer(NoHitLru { prefix, idle }))
 }
 

@@ -31,11 +31,11 @@ struct NoHitRequests {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
-    parameters.above_zero("halfLifeSeconds", given.half_life_seconds)?;
-    let prefix = builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref())?;
+    let raw: RawParameters = parameters.read()?;
+    parameters.above_zero("halfLifeSeconds", raw.half_life_seconds)?;
+    let prefix = builder.prefix(parameters, raw.prefix_match_info_producer_name.as_deref())?;
     let counts = builder
-        .add(parameters, CountSettings { half_life_ms: u64::from(given.half_life_seconds) * 1000, prefix });
+        .add(parameters, CountSettings { half_life_ms: u64::from(raw.half_life_seconds) * 1000, prefix });
     Ok(Plugin::scorer(NoHitRequests { prefix, counts }))
 }
 

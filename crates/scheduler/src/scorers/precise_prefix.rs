@@ -7,7 +7,7 @@ use crate::{
 };
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
-    let prefix = declare(given, parameters, builder)?;
+    let raw: RawParameters = parameters.read()?;
+    let prefix = declare(raw, parameters, builder)?;
     Ok(Plugin::scorer(PrefixCache::by_share(prefix)))
 }

@@ -25,20 +25,20 @@ pub(super) struct PrefixCache {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
-    parameters.share("matchLengthWeight", given.match_length_weight)?;
-    parameters.above_zero("matchLengthScaleTokens", given.match_length_scale_tokens)?;
+    let raw: RawParameters = parameters.read()?;
+    parameters.share("matchLengthWeight", raw.match_length_weight)?;
+    parameters.above_zero("matchLengthScaleTokens", raw.match_length_scale_tokens)?;
     let producer = Producer {
-        auto_tune: given.auto_tune,
-        block_size: given.block_size,
-        block_size_tokens: given.block_size_tokens,
-        max_prefix_tokens_to_match: given.max_prefix_tokens_to_match,
-        max_prefix_blocks_to_match: given.max_prefix_blocks_to_match,
-        lru_capacity_per_server: given.lru_capacity_per_server,
+        auto_tune: raw.auto_tune,
+        block_size: raw.block_size,
+        block_size_tokens: raw.block_size_tokens,
+        max_prefix_tokens_to_match: raw.max_prefix_tokens_to_match,
+        max_prefix_blocks_to_match: raw.max_prefix_blocks_to_match,
+        lru_capacity_per_server: raw.lru_capacity_per_server,
         shared_prefix_after: None,
     };
     let declared = builder.producers.len();
-    let wanted = given.prefix_match_info_producer_name.as_deref();
+    let wanted = raw.prefix_match_info_producer_name.as_deref();
     let prefix = builder.prefix_or(parameters, wanted, producer.settings(parameters)?)?;
     if prefix < declared && producer != Producer::default() {
         let why = format!(
@@ -49,8 +49,8 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     }
     Ok(Plugin::scorer(PrefixCache {
         prefix,
-        length_weight: given.match_length_weight,
-        length_scale: given.match_length_scale_tokens,
+        length_weight: raw.match_length_weight,
+        length_scale: raw.match_length_scale_tokens,
     }))
 }
 

@@ -112,18 +112,18 @@ fn places(
 
 impl SessionAffinity {
     pub(crate) fn read(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Self, ConfigError> {
-        let given: RawParameters = parameters.read()?;
+        let raw: RawParameters = parameters.read()?;
         let mut unused = |is_given: bool, field: &str, strategy: &str| {
             if is_given {
                 let why = format!("no effect: {field} needs strategy: {strategy}");
                 builder.warnings.push((parameters.name.to_owned(), why));
             }
         };
-        Ok(match given.strategy {
+        Ok(match raw.strategy {
             Strategy::EncodedEndpointHeader => {
-                unused(given.session_id_config.is_some(), "sessionIdConfig", "session_id");
-                unused(given.profile_name.is_some(), "profileName", "session_id");
-                let config = given.encoded_endpoint_header_config.unwrap_or_default();
+                unused(raw.session_id_config.is_some(), "sessionIdConfig", "session_id");
+                unused(raw.profile_name.is_some(), "profileName", "session_id");
+                let config = raw.encoded_endpoint_header_config.unwrap_or_default();
                 let name = config.header.trim().to_ascii_lowercase();
                 let name = if name.is_empty() { TOKEN.to_owned() } else { name };
                 if !builder.endpoint_headers.contains(&name) {
@@ -132,10 +132,10 @@ impl SessionAffinity {
                 Self::Header(name)
             }
             Strategy::SessionId => {
-                let is_given = given.encoded_endpoint_header_config.is_some();
+                let is_given = raw.encoded_endpoint_header_config.is_some();
                 unused(is_given, "encodedEndpointHeaderConfig", "encoded_endpoint_header");
                 let SessionId { sources, eviction_ttl_seconds, eviction_sweep_seconds } =
-                    given.session_id_config.unwrap_or_default();
+                    raw.session_id_config.unwrap_or_default();
                 // Expired sessions are removed when new sessions come, so no timer is needed.
                 for (field, value) in [
                     ("sessionIdConfig.evictionTtlSeconds", eviction_ttl_seconds),
@@ -151,7 +151,7 @@ impl SessionAffinity {
                 )]
                 let ttl_ms = (seconds * 1000.0) as u64;
                 let sources = places(&sources, parameters, builder)?;
-                let profile = given.profile_name.filter(|name| !name.is_empty());
+                let profile = raw.profile_name.filter(|name| !name.is_empty());
                 let wanted = profile.iter().map(|profile| (parameters.name.to_owned(), profile.clone()));
                 builder.wanted_profiles.extend(wanted);
                 let settings = SessionSettings { sources, ttl_ms, profile };

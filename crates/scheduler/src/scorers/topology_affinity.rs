@@ -15,10 +15,8 @@ struct RawParameters {
 struct TopologyAffinity(Topology);
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
-    Ok(Plugin::scorer(TopologyAffinity(
-        builder.topology(parameters, given.topology_producer_name.as_deref())?,
-    )))
+    let raw: RawParameters = parameters.read()?;
+    Ok(Plugin::scorer(TopologyAffinity(builder.topology(parameters, raw.topology_producer_name.as_deref())?)))
 }
 
 impl Scorer for TopologyAffinity {

@@ -94,11 +94,11 @@ impl TokenSource for Renderer {
             (self.settings.timeout, length.saturating_mul(ANSWER_FACTOR).saturating_add(ANSWER_SPARE))
         };
         let call = self.health.start_call(patience);
-        let asked = self.client.request(request);
+        let response = self.client.request(request);
         let bodies = Arc::clone(question.bodies);
         let answer = Box::pin(async move {
             let _held = (place, copy);
-            let answer = read(asked, limit.min(MAX_ANSWER), &bodies).await;
+            let answer = read(response, limit.min(MAX_ANSWER), &bodies).await;
             match &answer {
                 Err(TokenError::Companion(AnswerError::Unreachable(_) | AnswerError::Status(500..))) => {
                     call.failed();
@@ -113,12 +113,12 @@ impl TokenSource for Renderer {
 }
 
 async fn read(
-    asked: hyper_util::client::legacy::ResponseFuture,
+    response: hyper_util::client::legacy::ResponseFuture,
     limit: usize,
     bodies: &Arc<Budget>,
 ) -> Result<Tokens, TokenError> {
     let mut held = Vec::new();
-    let answer = companion::read(asked, limit, |bytes| {
+    let answer = companion::read(response, limit, |bytes| {
         held.push(bodies.hold(bytes).ok_or(TokenError::Full(bodies.limit()))?);
         Ok::<_, TokenError>(())
     });

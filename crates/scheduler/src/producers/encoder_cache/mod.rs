@@ -27,13 +27,13 @@ const ITEM_MIB: i64 = 2;
 const MAX_MIB: i64 = 1 << 20;
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
+    let raw: RawParameters = parameters.read()?;
     parameters.require(
-        given.per_server.is_none() || given.former.is_none(),
+        raw.per_server.is_none() || raw.former.is_none(),
         "cacheSizeInMB",
         "it is the former name of cacheSizeInMBPerServer: set only one of them",
     )?;
-    let size = given.per_server.or(given.former).unwrap_or_default();
+    let size = raw.per_server.or(raw.former).unwrap_or_default();
     parameters.require(
         size <= MAX_MIB,
         "cacheSizeInMBPerServer",
