@@ -49,7 +49,9 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
         let (name, after) = rest.split_at(end);
         let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        (is_name && close.is_none_or(|close| after.starts_with(close))).then_some(name)
+        // Kubelets replace `$(NAME)` if the container has this variable. Otherwise a shell runs it as a command, such as `$(nproc)`.
+        let is_command = close == Some(')') && name.contains(|c: char| c.is_ascii_lowercase());
+        (is_name && !is_command && close.is_none_or(|close| after.starts_with(close))).then_some(name)
     })
 }
 
@@ -63,6 +65,7 @@ mod tests {
             ("--a=$B-${C}/$(D)", &["B", "C", "D"][..]),
             ("${B:-1} $(date +%s) $1 $@ $? a$", &[]),
             ("`date`", &[]),
+            ("$(hostname) $(( $(nproc) * 2 )) $((4 * $CORES))", &["CORES"]),
         ] {
             assert_eq!(names(text).collect::<Vec<_>>(), expected, "{text}");
         }
