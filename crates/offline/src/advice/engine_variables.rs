@@ -1,18 +1,22 @@
-//! Variables named as vLLM's, which vLLM does not read.
+//! Variables named as vLLM's, which vLLM does not read, and variables whose values it cannot use.
+
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Container;
-use longboat_api::{v1alpha2::LLMInferenceServiceSpec, vllm};
+use longboat_api::{fields::devices, v1alpha2::LLMInferenceServiceSpec, vllm};
 
 use super::{
     engine_flags::{API_SERVERS, for_image, is_older},
+    image_devices::is_for_nvidia,
     variables::{ADDITIONAL_ARGS, is_known},
 };
 use crate::{
     finding::Advice,
-    pods::{is_vllm, main_containers, words},
+    pods::{is_vllm, main_containers, variable, words},
 };
 
 const PREFIX: &str = "VLLM_";
+const VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
 
 /// Variables that former versions read, without the prefix, and what replaces them.
 const FORMER: [(&str, &str); 6] = [
@@ -28,6 +32,7 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     main_containers(spec)
         .flat_map(|(path, main)| {
             let mut all = unread(&path, main);
+            all.extend(hidden_devices(&path, main));
             if is_vllm(main) {
                 let refused = wrong_values(&path, main);
                 all.extend(refused.map(|advice| for_image(main, advice)));
@@ -35,6 +40,25 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
             all
         })
         .collect()
+}
+
+/// GPUs of a container that a variable hides from its engine. Whatever their numbers on the node are, CUDA counts them from 0 in the container.
+fn hidden_devices(path: &str, main: &Container) -> Option<Advice> {
+    let value = variable(main, VISIBLE_DEVICES)?.value.as_deref().filter(|value| !value.contains("$("))?;
+    let (resource, count) = devices(main).find(|(name, _)| name.starts_with("nvidia.com/"))?;
+    let visible: BTreeSet<&str> = value.split(',').map(str::trim).collect();
+    let has_all = (0..count).all(|number| visible.contains(&*number.to_string()));
+    (!has_all).then(|| {
+        Advice::warning(
+            format!("{path}.env[name={VISIBLE_DEVICES}]"),
+            "DevicesHidden",
+            format!(
+                "is `{value}`, and the container gets {count} of {resource}, which are numbered from 0 in it: the engine does not \
+                 see all of them"
+            ),
+            format!("remove it: {path}.resources.limits says how many GPUs the engine has"),
+        )
+    })
 }
 
 /// Values that vLLM does not take. It reads all variables while it starts.
@@ -69,8 +93,10 @@ fn unread(path: &str, main: &Container) -> Vec<Advice> {
     };
     let names = main.env.iter().flatten().map(|variable| variable.name.as_str());
     let unread = names.filter(|name| name.starts_with(PREFIX) && !is_read(name));
+    // A plugin for other devices may read a name that vLLM does not know.
+    let has_plugins = !main.image.as_deref().is_some_and(is_for_nvidia);
     let advice = unread.filter_map(|name| {
-        let hint = replacement_of(name)?;
+        let hint = replacement_of(name, has_plugins)?;
         Some(Advice::warning(
             format!("{path}.env[name={name}]"),
             "VariableNotRead",
@@ -82,7 +108,7 @@ fn unread(path: &str, main: &Container) -> Vec<Advice> {
 }
 
 /// What to write in place of a variable. `None` if it may be one of a plugin of vLLM for other devices.
-fn replacement_of(name: &str) -> Option<String> {
+fn replacement_of(name: &str, has_plugins: bool) -> Option<String> {
     let own = name.strip_prefix(PREFIX)?;
     // These are meant for the script, and told with it.
     if own.ends_with("_ARGS") || longboat_key::nearest([ADDITIONAL_ARGS], name).is_some() {
@@ -102,7 +128,8 @@ fn replacement_of(name: &str) -> Option<String> {
     if vllm::flags::find(&flag).is_some_and(|(known, _)| known == flag) {
         return Some(format!("{older} give vLLM the flag {flag}"));
     }
-    vllm::variables::nearest(name).map(|meant| format!("did you mean {meant}?"))
+    let meant = vllm::variables::nearest(name).map(|meant| format!("did you mean {meant}?"));
+    meant.or_else(|| (!has_plugins).then(|| "correct the name, or remove the variable".to_owned()))
 }
 
 #[cfg(test)]
@@ -124,13 +151,39 @@ mod tests {
 
     #[test]
     fn flags_misspelt_names_and_names_of_plugins_are_told_apart() {
-        let told = |name: &str| replacement_of(&format!("{PREFIX}{name}"));
+        let told = |name: &str| replacement_of(&format!("{PREFIX}{name}"), true);
         let flag = told("ALL2ALL_BACKEND").unwrap();
         assert!(flag.ends_with("Otherwise give vLLM the flag --all2all-backend"), "{flag}");
         assert!(told("USE_V1").unwrap().ends_with("Otherwise remove it: there is only this engine"));
         assert_eq!(told("LOGING_LEVEL").as_deref(), Some("did you mean VLLM_LOGGING_LEVEL?"));
         for plugins in ["SPYRE_USE_CB", "DT_CHUNK_LEN", "ADITIONAL_ARGS"] {
             assert_eq!(told(plugins), None, "{plugins}");
+        }
+        for unknown in ["VLLM_USE_V2", "VLLM_ATTENTION_BACKENDS"] {
+            assert!(replacement_of(unknown, false).is_some_and(|hint| hint.starts_with("correct the name")));
+        }
+    }
+
+    #[test]
+    fn a_variable_that_hides_gpus_of_the_container_is_warned_about() {
+        let found = |value: &str, limits: &str| {
+            said(&service(
+                "s",
+                &format!(
+                    "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers:\n    - name: main\n      env: [{{name: CUDA_VISIBLE_DEVICES, \
+                     value: '{value}'}}]\n      resources: {{limits: {{{limits}}}}}\n"
+                ),
+            ))
+        };
+        let [warning] = &found("2,3", "nvidia.com/gpu: 2")[..] else { panic!("one warning") };
+        let expected = "warning spec.template.containers[0].env[0]: is `2,3`, and the container gets 2 of nvidia.com/gpu, which are \
+                        numbered from 0 in it: the engine does not see all of them (remove it: \
+                        spec.template.containers[name=main].resources.limits says how many GPUs the engine has)";
+        assert_eq!(warning.split_once(' ').unwrap().1, expected);
+        for (value, limits) in
+            [("1,0", "nvidia.com/gpu: 2"), ("2,3", "cpu: 2"), ("$(GPUS)", "nvidia.com/gpu: 2")]
+        {
+            assert_eq!(found(value, limits), [""; 0], "{value} {limits}");
         }
     }
 

@@ -138,6 +138,11 @@ fn platform_of_resource(name: &str) -> Option<&'static Platform> {
     PLATFORMS.iter().find(|platform| platform.resources.iter().any(|prefix| name.starts_with(prefix)))
 }
 
+/// Whether an image has an engine for NVIDIA's GPUs.
+pub(super) fn is_for_nvidia(image: &str) -> bool {
+    platform(image).is_some_and(|of| of.resource == NVIDIA)
+}
+
 /// Returns the platform that an image names. Returns `None` if it names none, or several.
 fn platform(image: &str) -> Option<&'static Platform> {
     let name = image.split('@').next().unwrap_or_default().to_ascii_lowercase();
