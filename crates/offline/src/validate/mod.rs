@@ -5,6 +5,7 @@ mod advice;
 mod attachment;
 mod base_refs;
 mod claims;
+mod composed;
 mod configs;
 mod contents;
 mod gateway_refs;
