@@ -3,13 +3,17 @@
 use std::process::ExitCode;
 
 use longboat_fetch::{FetchError, LoaderArgs, Settings};
+use longboat_node::container::roles::DOWNLOADS_VARIABLE;
 
 use super::models::until_stopped;
 use crate::{cli::FetchArgs, model::ProgressBar};
 
 /// Runs the role. The error is the last line of the log, because a pod's termination message is the end of the log.
 pub(super) fn run(args: FetchArgs) -> ExitCode {
-    let FetchArgs { downloads, loader } = args;
+    let FetchArgs { mut downloads, loader } = args;
+    if let (true, Ok(text)) = (downloads.pairs.is_empty(), std::env::var(DOWNLOADS_VARIABLE)) {
+        downloads.pairs = text.lines().map(ToOwned::to_owned).collect();
+    }
     super::serve_on(longboat_fetch::runtime().map_err(Into::into), |shutdown| async move {
         let failed = |error: FetchError| anyhow::anyhow!("Storage initialization failed: {error}");
         if let LoaderArgs { adapter_list: Some(list), .. } = &loader {

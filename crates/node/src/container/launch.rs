@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Container;
+use longboat_download::address::Address;
 
 use super::expand::expand;
 use super::host::{Host, PodSite, environment};
 use super::paths::PathMap;
 use super::program::{find_in, resolve};
-use super::roles;
+use super::roles::{self, DOWNLOADS_VARIABLE};
 use crate::mounts::Mounts;
 
 /// A command line, ready to be started.
@@ -94,7 +95,14 @@ pub(crate) fn launch(
             full_env.entry("LONGBOAT_WRITE_TRACE".to_owned()).or_insert(folder);
         }
     }
-    let args = words(leading, &rest, &paths);
+    let mut args = words(leading, &rest, &paths);
+    // Other users of this machine see the arguments of a process, but not its variables.
+    if fetches
+        && args.iter().any(|arg| Address::parse(arg).credentials().is_some())
+        && !args.iter().any(|arg| arg.starts_with('-'))
+    {
+        full_env.insert(DOWNLOADS_VARIABLE.to_owned(), std::mem::take(&mut args).join("\n"));
+    }
     let cwd = container
         .working_dir
         .as_deref()
@@ -250,6 +258,9 @@ mod tests {
                 .unwrap();
         assert_eq!(fetch.program, Path::new("/lb/bin/storage-initializer"));
         assert_eq!(fetch.args, ["hf://a/b", "/lb/v/m"]);
+        let password = ["https://u:p@h/m.tar", "/mnt/models"];
+        let fetch = run(json!({"image": "kserve/storage-initializer:latest", "args": password})).unwrap();
+        assert_eq!((fetch.args.len(), &*fetch.env[DOWNLOADS_VARIABLE]), (0, "https://u:p@h/m.tar\n/lb/v/m"));
         let vllm = run(json!({"image": "vllm/vllm-openai:v1", "args": ["--model", "$(M)"]})).unwrap();
         assert_eq!(vllm.args, ["serve", "--model", "/lb/v/m"]);
         let sglang =

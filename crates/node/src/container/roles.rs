@@ -40,6 +40,9 @@ pub(crate) static SERVERS: [Server; 2] = [
 /// The link that is the endpoint picker.
 pub(crate) const PICKER: &str = "epp";
 
+/// Has the addresses and folders of a download, one a line, in place of its arguments.
+pub const DOWNLOADS_VARIABLE: &str = "LONGBOAT_FETCH_DOWNLOADS";
+
 /// The link that downloads models.
 pub(crate) const FETCHES: &str = "storage-initializer";
 
