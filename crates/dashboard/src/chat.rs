@@ -10,7 +10,7 @@ use http::{HeaderName, StatusCode, header};
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::{Address, answer::Problem};
+use crate::{Address, answer::Problem, reach::local_client};
 
 /// The id of the request, under which the picker records its decision.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -28,18 +28,17 @@ pub(crate) async fn send(
     let http = match &address.resolve {
         None => http,
         // A client's table of names is fixed, so this address needs a client of its own.
-        Some((host, socket)) => {
-            let builder = reqwest::Client::builder().no_proxy().danger_accept_invalid_certs(true);
-            own =
-                builder.resolve(host, *socket).build().map_err(|error| Problem::failed(error.to_string()))?;
+        Some(resolved) => {
+            let built = local_client(Some(resolved.clone())).build();
+            own = built.map_err(|error| Problem::failed(error.to_string()))?;
             &own
         }
     };
-    let mut asked = http.post(url).header(header::CONTENT_TYPE, "application/json").body(chat);
+    let mut request = http.post(url).header(header::CONTENT_TYPE, "application/json").body(chat);
     for (name, value) in &address.headers {
-        asked = asked.header(name, value);
+        request = request.header(name, value);
     }
-    let answer = asked.send().await.map_err(|error| {
+    let answer = request.send().await.map_err(|error| {
         Problem::failed(format!("{url} does not answer: {}", longboat_tls::innermost(&error)))
     })?;
     let id = answer.headers().get(&REQUEST_ID).cloned();

@@ -23,7 +23,7 @@ mod server;
 mod tokens;
 
 pub use cluster::{Address, Cluster, Gpus, Head, Picture, Simulation};
-pub use reach::Reach;
+pub use reach::{CONNECT_TIMEOUT, Reach, local_client};
 pub use server::{BindError, Server};
 
 #[cfg(test)]

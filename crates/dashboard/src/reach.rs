@@ -1,7 +1,7 @@
 //! Access to ports of pods: directly if pods are processes of this machine, otherwise through the API server with the rights
 //! of the kubeconfig.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::{BodyExt, Limited};
@@ -15,6 +15,8 @@ use crate::tokens::Tokens;
 
 /// The largest response to read, in bytes.
 const MAX_RESPONSE_BYTES: usize = 4 << 20;
+/// How long a server may take to accept a connection.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The timeout of requests to a pod.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -36,18 +38,25 @@ pub struct Port {
     pub tls: bool,
 }
 
+/// Starts a client for servers of this machine. It ignores the proxy settings of the environment, and it does not verify certificates,
+/// because nobody issues certificates for addresses that change with each start. `resolved` is a host and its address.
+pub fn local_client(resolved: Option<(String, SocketAddr)>) -> reqwest::ClientBuilder {
+    let builder = reqwest::Client::builder()
+        .no_proxy()
+        .danger_accept_invalid_certs(true)
+        .connect_timeout(CONNECT_TIMEOUT);
+    match resolved {
+        Some((host, address)) => builder.resolve(&host, address),
+        None => builder,
+    }
+}
+
 // === impl Reach ===
 
 impl Reach {
-    /// Creates the access to pods of a local cluster. It does not verify certificates, which are new at each start, and
-    /// ignores proxy settings of the environment.
+    /// Creates the access to pods of a local cluster.
     pub fn direct() -> reqwest::Result<Self> {
-        let client = reqwest::Client::builder()
-            .no_proxy()
-            .danger_accept_invalid_certs(true)
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(REQUEST_TIMEOUT)
-            .build()?;
+        let client = local_client(None).redirect(reqwest::redirect::Policy::none()).build()?;
         Ok(Self::Direct(client))
     }
 

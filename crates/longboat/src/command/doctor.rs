@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use longboat_dashboard::local_client;
 use longboat_doctor::{
     Finding, Severity, examine,
     gather::{self, Scope},
@@ -14,7 +15,6 @@ use crate::{
     cli::{DoctorArgs, OutputFormat},
     printer,
     runtime::runtime,
-    up::service,
 };
 
 /// Prints the findings. Returns `false` if something is broken.
@@ -56,7 +56,7 @@ async fn run_checks(args: DoctorArgs) -> anyhow::Result<(Vec<Finding>, Vec<Strin
             let host = url.parse::<http::Uri>().ok().and_then(|url| Some(url.host()?.to_owned()));
             // The client takes the port of the URL.
             let resolved = host.zip(address.map(|address| SocketAddr::new(address, 0)));
-            let local = resolved.and_then(|resolved| service::http(Some(resolved)).ok());
+            let local = resolved.and_then(|resolved| local_client(Some(resolved)).build().ok());
             let http = local.unwrap_or(http);
             match http.get(url).send().await {
                 Ok(response) => Ok(response.status().as_u16()),

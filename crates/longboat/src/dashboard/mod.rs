@@ -5,11 +5,11 @@ mod head;
 
 use std::sync::Arc;
 
-use longboat_dashboard::{Reach, Server};
+use longboat_dashboard::{CONNECT_TIMEOUT, Reach, Server, local_client};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::cluster::ClusterBackend;
-use crate::{tree::Environment, up::service};
+use crate::tree::Environment;
 
 /// Serves the page until shutdown.
 ///
@@ -23,11 +23,9 @@ pub(crate) fn serve(
 ) -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
     let reach = reach(here.environment)?;
     let http = match here.environment {
-        Environment::Laptop => service::http(None)?,
+        Environment::Laptop => local_client(None).build()?,
         // Certificates are verified outside of local mode.
-        Environment::Cluster => {
-            reqwest::Client::builder().connect_timeout(service::CONNECT_TIMEOUT).build()?
-        }
+        Environment::Cluster => reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).build()?,
     };
     let client = here.client.clone();
     Ok(server.run(Arc::new(here), client, reach, http, shutdown))

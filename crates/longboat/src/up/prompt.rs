@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures::StreamExt;
+use longboat_dashboard::local_client;
 use longboat_offline::validate::shortened;
 use reqwest::StatusCode;
 use serde_json::Value;
@@ -52,7 +53,8 @@ pub(crate) async fn ask(service: &Service, text: &str) -> anyhow::Result<()> {
 pub(crate) async fn stream(service: &Service, mut body: Value, answer: &mut Answer) -> anyhow::Result<bool> {
     let Question { api, url, headers, .. } = &service.question;
     body["stream"] = true.into();
-    let mut request = super::service::http(service.question.resolved())?
+    let mut request = local_client(service.question.resolved())
+        .build()?
         .post(url)
         .header("content-type", "application/json");
     for (name, value) in headers {
@@ -62,8 +64,8 @@ pub(crate) async fn stream(service: &Service, mut body: Value, answer: &mut Answ
         request = request.bearer_auth(key);
     }
     let begin = Instant::now();
-    let asked = request.body(body.to_string()).send().await;
-    let response = asked.with_context(|| format!("cannot send the prompt to {url}"))?;
+    let result = request.body(body.to_string()).send().await;
+    let response = result.with_context(|| format!("cannot send the prompt to {url}"))?;
     let status = response.status();
     if !status.is_success() {
         let advice = match status {

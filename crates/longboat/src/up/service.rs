@@ -1,21 +1,17 @@
 //! Finds the address and the model name of a ready service.
 
-use std::net::SocketAddr;
-
 use anyhow::{Context, anyhow};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1;
 use kube::{Api, Client};
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceStatus};
+use longboat_dashboard::local_client;
 use serde_json::Value;
 
 use super::{
     engine_key::RequiredKey,
     question::{Gateway, Question},
 };
-
-/// How long a server may take to accept a connection.
-pub(crate) const CONNECT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// How long a server may take to list its models, before the name in the status is taken.
 const MODELS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
@@ -112,7 +108,7 @@ async fn known_model(question: &Question, url: &str, stated: &str) -> Option<Str
         Some(base) if question.resolve.is_some() => format!("{base}/models"),
         _ => format!("{url}/v1/models"),
     };
-    let request = http(question.resolved()).ok()?.get(url).timeout(MODELS_TIMEOUT);
+    let request = local_client(question.resolved()).build().ok()?.get(url).timeout(MODELS_TIMEOUT);
     let request = question.known_key().into_iter().fold(request, reqwest::RequestBuilder::bearer_auth);
     let response = request.send().await.ok()?;
     let answer: Value = serde_json::from_str(&beginning(response).await).ok()?;
@@ -131,19 +127,6 @@ pub(crate) async fn beginning(response: reqwest::Response) -> String {
     }
     body.truncate(MAX_BODY_BYTES);
     String::from_utf8_lossy(&body).into_owned()
-}
-
-/// Creates a client for a service of this machine. It ignores the proxy settings of the environment, and it does not verify
-/// certificates, because nobody issues certificates for addresses that change with each start. `resolved` is a host and its address.
-pub(crate) fn http(resolved: Option<(String, SocketAddr)>) -> reqwest::Result<reqwest::Client> {
-    let builder = reqwest::Client::builder()
-        .no_proxy()
-        .danger_accept_invalid_certs(true)
-        .connect_timeout(CONNECT_TIMEOUT);
-    match resolved {
-        Some((host, socket)) => builder.resolve(&host, socket).build(),
-        None => builder.build(),
-    }
 }
 
 #[cfg(test)]
