@@ -8,7 +8,7 @@ use longboat_key::{Name, Namespace};
 use super::output::OutputFormat;
 
 /// Which cluster to look at.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct ClusterArgs {
     /// Kubeconfig file; if not given, `KUBECONFIG`, the default kubeconfig, or the service account of the pod
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

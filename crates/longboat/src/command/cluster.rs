@@ -1,16 +1,19 @@
 //! Connects to the cluster of a verb.
 
-use std::{io::ErrorKind, path::PathBuf};
+use std::{io::ErrorKind, path::PathBuf, sync::Arc};
 
 use anyhow::{anyhow, bail};
+use http::{Request, StatusCode};
 use k8s_openapi::api::core::v1::Namespace as NamespaceObject;
 use kube::{
     Api, Client, Config,
+    client::Body,
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError},
 };
 use longboat_controller::reader;
 use longboat_key::Namespace;
 use longboat_manifest::yaml_error;
+use parking_lot::Mutex;
 
 use crate::{cli::ClusterArgs, tree::Environment};
 
@@ -30,7 +33,7 @@ pub(crate) async fn connect(cluster: &ClusterArgs) -> anyhow::Result<Cluster> {
     let config = config(cluster).await?;
     let address = config.cluster_url.to_string().trim_end_matches('/').to_owned();
     let client = Client::try_from(config).map_err(|error| unreachable(&address, &error))?;
-    let client = longboat_watch::named(client, "longboat");
+    let client = longboat_watch::named(reconnecting(client, cluster.clone()), "longboat");
     let environment = match client.apiserver_version().await {
         // The embedded API server ends its version like this.
         Ok(version) if version.git_version.ends_with("+longboat") => Environment::Laptop,
@@ -40,6 +43,31 @@ pub(crate) async fn connect(cluster: &ClusterArgs) -> anyhow::Result<Cluster> {
         Err(error) => return Err(unreachable(&address, &error)),
     };
     Ok(Cluster { client, environment })
+}
+
+/// Returns a client that reads the kubeconfig again if the API server cannot be reached or does not accept the credentials: a local
+/// cluster that was restarted may have another port, certificate and token. The failed request is not repeated, because watches and the
+/// page of the dashboard repeat theirs.
+fn reconnecting(client: Client, cluster: ClusterArgs) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let current = Arc::new(Mutex::new(client));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (current, cluster) = (Arc::clone(&current), cluster.clone());
+        async move {
+            let client = current.lock().clone();
+            let result = client.send(request).await;
+            let is_outdated =
+                result.as_ref().map_or(true, |response| response.status() == StatusCode::UNAUTHORIZED);
+            if is_outdated
+                && let Ok(config) = config(&cluster).await
+                && let Ok(client) = Client::try_from(config)
+            {
+                *current.lock() = client;
+            }
+            result
+        }
+    });
+    Client::new(service, namespace)
 }
 
 /// Refuses a namespace that does not exist: nothing in it would look like no problem, or like services that are gone. Who may not read
@@ -143,17 +171,20 @@ fn sentence(error: &KubeconfigError) -> String {
 }
 
 fn unreachable(address: &str, error: &kube::Error) -> anyhow::Error {
-    let said = reader::sentence(error);
+    let reason = reader::sentence(error);
     match error {
-        kube::Error::Api(_) => anyhow!("the API server at {address} refuses the request: {said}"),
+        kube::Error::Api(_) => anyhow!("the API server at {address} refuses the request: {reason}"),
         _ => anyhow!(
-            "the API server at {address} does not answer: {said}\n  Is the cluster running, and is this its kubeconfig?"
+            "the API server at {address} does not answer: {reason}\n  Is the cluster running, and is this its kubeconfig?"
         ),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+    use tokio::{io::AsyncWriteExt, net::TcpListener};
+
     use super::*;
 
     #[tokio::test]
@@ -181,5 +212,40 @@ mod tests {
             assert!(error.starts_with(&start), "{text}: {error}");
             assert!(!error.contains("failed to") && !error.contains("serde"), "{error}");
         }
+    }
+
+    #[tokio::test]
+    async fn after_a_failed_request_the_kubeconfig_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        let write = |port: u16| {
+            let text = format!(
+                "current-context: c\ncontexts: [{{name: c, context: {{cluster: k}}}}]\n\
+                 clusters: [{{name: k, cluster: {{server: 'http://127.0.0.1:{port}'}}}}]\n"
+            );
+            std::fs::write(&path, text).unwrap();
+        };
+        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+        write(closed);
+        let args = ClusterArgs { kubeconfig: Some(path.clone()), context: None };
+        let client = Client::try_from(config(&args).await.unwrap()).unwrap();
+        let client = reconnecting(client, args);
+
+        let restarted = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        write(restarted.local_addr().unwrap().port());
+        assert!(client.apiserver_version().await.is_err());
+        let answer = async {
+            let (mut stream, _) = restarted.accept().await.unwrap();
+            let version = json!({
+                "major": "1", "minor": "34", "gitVersion": "v1.34.0", "gitCommit": "", "gitTreeState": "", "buildDate": "",
+                "goVersion": "", "compiler": "", "platform": "",
+            });
+            let body = version.to_string();
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+            stream.write_all((head + &body).as_bytes()).await.unwrap();
+            stream
+        };
+        let (version, _stream) = tokio::join!(client.apiserver_version(), answer);
+        assert_eq!(version.unwrap().git_version, "v1.34.0");
     }
 }
