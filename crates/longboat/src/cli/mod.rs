@@ -52,8 +52,8 @@ pub(crate) enum Command {
     Render(Box<RenderArgs>),
     /// Explain which layer set a field and which value it replaced, or show all layers of a service
     Explain(Box<ExplainArgs>),
-    /// Show what applying manifests would change in services and their objects, and which pods would restart; exit codes as
-    /// of `kubectl diff`
+    /// Show what applying manifests would change in services, in the objects made from them, and in all other objects, and which
+    /// pods would restart; exit codes as of `kubectl diff`
     Diff(Box<DiffArgs>),
     /// Predict latencies, hit ratios and the needed replicas for traffic: the real picker with simulated engines, in virtual time
     Simulate(Box<SimulateArgs>),

@@ -1,24 +1,45 @@
 //! `longboat diff`: the changes that applying manifests would make.
 
+use longboat_key::Namespace;
 use longboat_offline::{
-    Settings, diff,
+    Settings,
+    diff::{self, ChildChange, Difference},
     scene::{Scene, Subject},
 };
+use serde::Serialize;
 
-use super::{exit_code::Comparison, input};
+use super::{cluster, diff_objects, exit_code::Comparison, input};
 use crate::{cli::DiffArgs, printer, runtime::runtime};
+
+/// One entry of the output as data.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Entry<'a> {
+    Service(&'a Difference),
+    Object(&'a ChildChange),
+}
 
 /// Prints the differences, and reports the services that cannot be compared.
 pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Comparison> {
     let documents = input::documents(&args.manifests.files())?;
-    let settings = input::settings(&args.environment)?;
-    input::has_own_kinds(&documents)?;
+    let mut settings = input::settings(&args.environment)?;
+    diff_objects::have_namespace(&documents, &args.environment)?;
     let from = args.from();
     let live = from.is_empty() && args.from_presets.is_none();
-    let (before, after) = if live {
-        let namespaces = input::namespaces(&documents, &settings);
-        let observed = runtime()?.block_on(input::observe(&args.look.cluster, &settings, namespaces))?;
-        (Scene::observed(observed.clone())?, input::on_top(observed, &documents, &settings)?)
+    let (before, after, (objects, unknown)) = if live {
+        runtime()?.block_on(async {
+            let client = cluster::connect(&args.look.cluster).await?.client;
+            if args.environment.namespace.is_none() {
+                settings.namespace = Namespace(client.default_namespace()).to_shared();
+            }
+            let namespaces = input::namespaces(&documents, &settings);
+            diff_objects::namespaces_exist(&client, &documents, &namespaces).await?;
+            let objects = diff_objects::with_cluster(&client, &documents, &settings).await;
+            let (observed, hidden) = input::observe_with(client, &settings, namespaces).await?;
+            hidden.iter().for_each(|sentence| printer::labelled("note:", sentence));
+            let before = Scene::observed(observed.clone())?;
+            anyhow::Ok((before, input::on_top(observed, &documents, &settings)?, objects))
+        })?
     } else {
         // With other presets, both sides have the same manifests. With other manifests, both sides have the same presets.
         let old = if from.is_empty() { documents.clone() } else { input::documents(&from)? };
@@ -28,7 +49,7 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Comparison> {
             None => settings.presets.clone(),
         };
         let before = Scene::new(&old, &Settings { presets, ..settings.clone() })?;
-        (before, Scene::new(&documents, &settings)?)
+        (before, Scene::new(&documents, &settings)?, (diff_objects::between(&old, &documents), Vec::new()))
     };
     // A refused manifest would change nothing, so its differences are unknown.
     let is_before_accepted = from.is_empty() || input::is_accepted(&before);
@@ -42,12 +63,15 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Comparison> {
         input::print_warnings(&after, &subject.service);
     }
     let (differences, failed) = diff::diff(&before, &after, live);
-    let differs = differences.iter().any(|difference| !difference.is_empty());
-    printer::output(&differences, args.look.output, || diff::to_text(&differences))?;
+    let differs = !objects.is_empty() || differences.iter().any(|difference| !difference.is_empty());
+    let entries = differences.iter().map(Entry::Service).chain(objects.iter().map(Entry::Object));
+    printer::output(&entries.collect::<Vec<_>>(), args.look.output, || {
+        diff::to_text(&differences) + &diff::objects_to_text(&objects)
+    })?;
     let is_stopped = differences.iter().any(|difference| difference.problem.is_some());
-    let is_complete = failed.is_empty() && unwritable == 0 && !is_stopped;
-    for error in failed {
-        printer::error(&error.into(), None);
+    let is_complete = failed.is_empty() && unknown.is_empty() && unwritable == 0 && !is_stopped;
+    for error in failed.into_iter().map(Into::into).chain(unknown) {
+        printer::error(&error, None);
     }
     Ok(Comparison { is_complete, differs })
 }

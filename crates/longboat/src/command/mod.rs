@@ -5,6 +5,7 @@ pub(crate) mod completion;
 mod crds;
 mod dashboard;
 mod diff;
+mod diff_objects;
 mod doctor;
 mod exit_code;
 mod explain;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
 use longboat_compose::Effective;
-use longboat_key::Key;
+use longboat_key::{Key, Name};
 use longboat_manifest::parallel;
 use longboat_plan::{paths, same_value};
 use longboat_types::type_of_object;
@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use thiserror::Error;
 
-pub use text::to_text;
+pub use text::{objects_to_text, to_text};
 
 use crate::{
     explain::{self, Setter, View},
@@ -75,20 +75,20 @@ pub struct FieldChange {
     pub set_by: Option<Setter>,
 }
 
-/// A changed child.
+/// A changed child, or a changed object of a manifest.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChildChange {
-    /// `Kind/name`.
+    /// `Kind/name`. For an object of a manifest `Kind namespace/name`.
     pub object: String,
-    /// How the child changes.
+    /// How the object changes.
     pub action: Action,
-    /// The changed fields of a child that is changed.
+    /// The changed fields of an object that is changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<FieldChange>,
 }
 
-/// How a child changes.
+/// How an object changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Action {
@@ -173,6 +173,23 @@ pub fn diff(before: &Scene, after: &Scene, live: bool) -> (Vec<Difference>, Vec<
     (all, failed)
 }
 
+/// Returns the change of an object of a manifest, if it changes. Values of Secrets are not shown, as in `kubectl diff`.
+pub fn object_change(object: String, before: Option<&Value>, after: Option<&Value>) -> Option<ChildChange> {
+    let (action, mut fields) = match (before, after) {
+        (Some(before), Some(after)) => (Action::Changed, changes(before, after)),
+        (None, Some(_)) => (Action::Created, Vec::new()),
+        (_, None) => (Action::Removed, Vec::new()),
+    };
+    if after.is_some_and(|after| after["kind"] == "Secret") {
+        let is_value = |pointer: &str| pointer.starts_with("/data/") || pointer.starts_with("/stringData/");
+        for change in fields.iter_mut().filter(|change| is_value(&change.pointer)) {
+            change.before = change.before.as_ref().map(|_| json!("*** (before)"));
+            change.after = change.after.as_ref().map(|_| json!("*** (after)"));
+        }
+    }
+    (action != Action::Changed || !fields.is_empty()).then_some(ChildChange { object, action, fields })
+}
+
 fn unplannable(service: &LLMInferenceService, source: PlanningError) -> PlanFailure {
     PlanFailure { service: explain::full_name(service), source }
 }
@@ -233,6 +250,15 @@ fn one(
         };
         rolls.extend(rollout_reasons(after, new, &planned, &change));
         children.push(change);
+    }
+    // Labels and annotations of a service may have no effect on what it becomes.
+    if effective.is_empty()
+        && children.is_empty()
+        && let Some(old) = old
+    {
+        let json = |service| serde_json::to_value(service).unwrap_or_default();
+        let object = format!("LLMInferenceService/{}", Name::of(&new.metadata));
+        children.extend(object_change(object, Some(&json(old)), Some(&json(new))));
     }
     Ok(Difference {
         service: explain::full_name(new),
@@ -352,13 +378,13 @@ fn rollout_reasons(
         return None;
     }
     // A field that is gone has no trace in the new plan.
-    let asked: BTreeSet<&str> =
+    let present: BTreeSet<&str> =
         of_pods.iter().filter(|field| field.after.is_some()).map(|field| field.path.as_str()).collect();
-    let effective = planned.effective.as_ref().filter(|_| !asked.is_empty());
+    let effective = planned.effective.as_ref().filter(|_| !present.is_empty());
     let mut sources = effective
         .map(|effective| {
             let view = View { scene: after, service, effective };
-            explain::sources(view, &planned.plan, (kind, name), &asked)
+            explain::sources(view, &planned.plan, (kind, name), &present)
         })
         .unwrap_or_default();
     let because = of_pods.into_iter().map(|field| Cause {

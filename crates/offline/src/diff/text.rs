@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use owo_colors::OwoColorize;
 
-use super::{Action, Difference, FieldChange};
+use super::{Action, ChildChange, Difference, FieldChange};
 use crate::explain::{around, setter, short};
 
 /// Formats differences, service by service. Empty if there are none.
@@ -18,15 +18,7 @@ pub fn to_text<'d>(differences: impl IntoIterator<Item = &'d Difference>) -> Str
             let _ = writeln!(text, "  effective spec");
             difference.effective.iter().for_each(|change| line(&mut text, change));
         }
-        for child in &difference.children {
-            let action = match child.action {
-                Action::Created => "is created".green().to_string(),
-                Action::Changed => "changes".yellow().to_string(),
-                Action::Removed => "is removed".red().to_string(),
-            };
-            let _ = writeln!(text, "  {} {action}", child.object.bold());
-            child.fields.iter().for_each(|change| line(&mut text, change));
-        }
+        difference.children.iter().for_each(|change| object(&mut text, "  ", change));
         for roll in &difference.rolls {
             let _ = writeln!(text, "  pods of {} {}", roll.object.bold(), "roll".yellow());
             for cause in &roll.because {
@@ -43,6 +35,23 @@ pub fn to_text<'d>(differences: impl IntoIterator<Item = &'d Difference>) -> Str
         }
     }
     text
+}
+
+/// Formats the changes of objects that belong to no service.
+pub fn objects_to_text(changes: &[ChildChange]) -> String {
+    let mut text = String::new();
+    changes.iter().for_each(|change| object(&mut text, "", change));
+    text
+}
+
+fn object(text: &mut String, indent: &str, change: &ChildChange) {
+    let action = match change.action {
+        Action::Created => "is created".green().to_string(),
+        Action::Changed => "changes".yellow().to_string(),
+        Action::Removed => "is removed".red().to_string(),
+    };
+    let _ = writeln!(text, "{indent}{} {action}", change.object.bold());
+    change.fields.iter().for_each(|change| line(text, change));
 }
 
 fn line(text: &mut String, change: &FieldChange) {

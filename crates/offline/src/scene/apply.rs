@@ -48,6 +48,14 @@ impl Scene {
     }
 }
 
+/// Returns the object that `kubectl apply` sends: the live object with the fields of the manifest, and without those that only the manifest
+/// applied before had.
+pub fn merge_manifest(live: &Value, manifest: &Value) -> Value {
+    let record = live["metadata"]["annotations"][LAST_APPLIED].as_str();
+    let last: Option<Value> = record.and_then(|record| serde_json::from_str(record).ok());
+    merged(live, manifest, last.as_ref())
+}
+
 /// Merges a manifest into the live value. Lists are replaced as a whole, as in all custom resources.
 fn merged(live: &Value, given: &Value, last: Option<&Value>) -> Value {
     let (Value::Object(fields), Value::Object(given)) = (live, given) else { return given.clone() };

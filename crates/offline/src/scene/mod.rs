@@ -32,6 +32,7 @@ use crate::{
 };
 
 pub(crate) use add::completed;
+pub use apply::merge_manifest;
 pub use error::{PlanningError, SceneError};
 pub use plan::PlannedService;
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{SERVICE, SMALL_SERVICE, scene, scene_of};
 use crate::{
     diff,
-    scene::{ObservedCluster, Scene},
+    scene::{ObservedCluster, Scene, merge_manifest},
     settings::Settings,
 };
 
@@ -127,4 +127,31 @@ fn more_replicas_roll_no_pods() {
     let [difference] = &diff::diff(&scene(), &after, false).0[..] else { panic!("one service") };
     assert_eq!(difference.children[0].fields[0].after, Some(json!(3)));
     assert_eq!(difference.rolls, []);
+}
+
+#[test]
+fn an_object_of_a_manifest_is_compared_with_what_kubectl_apply_would_send() {
+    let last = json!({"data": {"a": "1", "old": "x"}}).to_string();
+    let live = json!({
+        "apiVersion": "v1", "kind": "Secret", "data": {"a": "1", "old": "x", "others": "y"},
+        "metadata": {"name": "s", "uid": "u", "annotations": {"kubectl.kubernetes.io/last-applied-configuration": last}},
+    });
+    let manifest =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"a": "2"}});
+    let sent = merge_manifest(&live, &manifest);
+    assert_eq!(sent["data"], json!({"a": "2", "others": "y"}));
+    let change = diff::object_change("Secret default/s".to_owned(), Some(&live), Some(&sent)).unwrap();
+    let shown = change.fields.iter().map(|field| (&*field.path, field.before.clone(), field.after.clone()));
+    let (before, after) = (json!("*** (before)"), json!("*** (after)"));
+    let expected = [("data.a", Some(before.clone()), Some(after)), ("data.old", Some(before), None)];
+    assert_eq!(shown.collect::<Vec<_>>(), expected);
+    assert_eq!(diff::object_change(String::new(), Some(&live), Some(&live)), None);
+}
+
+#[test]
+fn a_label_of_a_service_that_changes_nothing_else_is_a_difference() {
+    let after = scene_of(&SERVICE.replacen("metadata: {", "metadata: {annotations: {team: a}, ", 1));
+    let [difference] = &diff::diff(&scene(), &after, false).0[..] else { panic!("one service") };
+    let changed: Vec<_> = difference.children.iter().map(|child| &*child.object).collect();
+    assert_eq!(changed, ["LLMInferenceService/chat"]);
 }
