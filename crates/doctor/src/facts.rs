@@ -75,6 +75,41 @@ pub struct Facts {
     pub hidden: Vec<String>,
 }
 
+// === impl Facts ===
+
+impl Facts {
+    /// Creates the facts of a cluster in which only a snapshot is known.
+    pub fn new(snapshot: Snapshot, preset_names: PresetNames) -> Self {
+        Self {
+            local: false,
+            preset_names,
+            definitions: BTreeMap::new(),
+            unseen_definitions: BTreeSet::new(),
+            platform_error: None,
+            snapshot,
+            services: Vec::new(),
+            all_services: true,
+            configs: Vec::new(),
+            pods: Vec::new(),
+            events: Vec::new(),
+            claims: Vec::new(),
+            network_policies: Vec::new(),
+            other_paths: BTreeMap::new(),
+            engines: BTreeMap::new(),
+            controller: None,
+            lease: None,
+            denied: Vec::new(),
+            mutating: Vec::new(),
+            validating: Vec::new(),
+            admission: None,
+            conversion: None,
+            answers: BTreeMap::new(),
+            refused_keys: BTreeMap::new(),
+            hidden: Vec::new(),
+        }
+    }
+}
+
 /// The report of an engine about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Engine {

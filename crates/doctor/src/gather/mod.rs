@@ -1,11 +1,6 @@
 //! Reads a cluster (or a local cluster) once, and writes nothing.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Debug,
-    net::IpAddr,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, fmt::Debug, net::IpAddr, sync::Arc};
 
 use futures::{StreamExt, stream};
 use k8s_openapi::{
@@ -82,33 +77,11 @@ where
 {
     let version = client.apiserver_version().await.map_err(GatherError::Server)?;
     let preset_names = PresetNames { prefix: scope.preset_prefix.clone(), versioned: true };
-    let system = scope.system_namespace.as_deref();
+    let snapshot = Snapshot::empty(Timestamp::now(), Arc::default(), scope.system_namespace.clone());
     let mut facts = Facts {
         local: version.git_version.ends_with("+longboat"),
-        preset_names,
-        definitions: BTreeMap::new(),
-        unseen_definitions: BTreeSet::new(),
-        platform_error: None,
-        snapshot: Snapshot::empty(Timestamp::now(), Arc::default(), system.to_shared()),
-        services: Vec::new(),
         all_services: scope.services.is_empty(),
-        configs: Vec::new(),
-        pods: Vec::new(),
-        events: Vec::new(),
-        claims: Vec::new(),
-        network_policies: Vec::new(),
-        other_paths: BTreeMap::new(),
-        engines: BTreeMap::new(),
-        controller: None,
-        lease: None,
-        denied: Vec::new(),
-        mutating: Vec::new(),
-        validating: Vec::new(),
-        admission: None,
-        conversion: None,
-        answers: BTreeMap::new(),
-        refused_keys: BTreeMap::new(),
-        hidden: Vec::new(),
+        ..Facts::new(snapshot, preset_names)
     };
     definitions(&client, &mut facts).await;
     let mut ours = check::definitions::OURS
@@ -203,9 +176,9 @@ async fn of_services(client: &Client, facts: &mut Facts) {
             list::<Event>(Api::namespaced(client.clone(), namespace), &warnings),
             list::<PersistentVolumeClaim>(Api::namespaced(client.clone(), namespace), &any),
         );
-        facts.pods.extend(kept(pods, &format!("pods of {namespace}"), &mut facts.hidden));
-        facts.events.extend(kept(events, &format!("events of {namespace}"), &mut facts.hidden));
-        facts.claims.extend(kept(
+        facts.pods.extend(items_or_note(pods, &format!("pods of {namespace}"), &mut facts.hidden));
+        facts.events.extend(items_or_note(events, &format!("events of {namespace}"), &mut facts.hidden));
+        facts.claims.extend(items_or_note(
             claims,
             &format!("PersistentVolumeClaims of {namespace}"),
             &mut facts.hidden,
@@ -309,12 +282,12 @@ where
     found
 }
 
-/// Like [`list`] and [`kept`].
+/// Like [`list`] and [`items_or_note`].
 async fn listed<K>(api: Api<K>, parameters: &ListParams, what: &str, hidden: &mut Vec<String>) -> Vec<K>
 where
     K: Resource + Clone + Debug + DeserializeOwned,
 {
-    kept(list(api, parameters).await, what, hidden)
+    items_or_note(list(api, parameters).await, what, hidden)
 }
 
 async fn list<K>(api: Api<K>, parameters: &ListParams) -> Result<Vec<K>, kube::Error>
@@ -325,7 +298,7 @@ where
 }
 
 /// Returns the listed objects. If the list failed, returns none and adds a note.
-fn kept<K>(listed: Result<Vec<K>, kube::Error>, what: &str, hidden: &mut Vec<String>) -> Vec<K> {
+fn items_or_note<K>(listed: Result<Vec<K>, kube::Error>, what: &str, hidden: &mut Vec<String>) -> Vec<K> {
     listed.unwrap_or_else(|error| {
         hidden.push(format!("{what}: {}", reader::sentence(&error)));
         Vec::new()
@@ -354,8 +327,8 @@ mod tests {
         };
         let client = Client::new(tower::service_fn(answer), "default");
         let found = own_webhooks::<MutatingWebhookConfiguration>(&client, &mut Vec::new()).await;
-        let kept: Vec<_> = found.iter().map(ResourceExt::name_any).collect();
-        assert_eq!(kept, ["llminferenceservice.serving.kserve.io"]);
+        let names: Vec<_> = found.iter().map(ResourceExt::name_any).collect();
+        assert_eq!(names, ["llminferenceservice.serving.kserve.io"]);
     }
 
     #[test]

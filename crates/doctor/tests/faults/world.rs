@@ -1,9 +1,6 @@
 //! A world without faults, and the findings after something in it was changed.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::jiff::Timestamp;
 use longboat_compose::{PresetNames, presets};
@@ -132,41 +129,26 @@ pub(crate) fn well() -> Facts {
     };
     let own = ["llminferenceservices", "llminferenceserviceconfigs"]
         .map(|name| format!("{name}.serving.kserve.io"));
+    let configs = presets::builtin(&names, Namespace("kserve")).unwrap();
     Facts {
-        local: false,
         definitions: own.iter().map(|name| (name.clone(), object(crd(name, "v1alpha2")))).collect(),
-        configs: presets::builtin(&names, Namespace("kserve")).unwrap().into_iter().map(Arc::new).collect(),
-        preset_names: names,
-        unseen_definitions: BTreeSet::new(),
-        platform_error: None,
-        snapshot,
+        configs: configs.into_iter().map(Arc::new).collect(),
         services: vec![arc(service(&READY))],
-        all_services: true,
         pods: vec![object(ready_pod())],
-        events: Vec::new(),
-        claims: Vec::new(),
-        network_policies: Vec::new(),
-        other_paths: BTreeMap::new(),
-        engines: BTreeMap::new(),
         controller: Some(object(json!({
             "metadata": {"name": "llmisvc-controller-manager", "namespace": "kserve"},
             "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "controller"}}, "template": {}},
             "status": {"availableReplicas": 2},
         }))),
-        lease: None,
-        denied: Vec::new(),
         mutating: vec![object(webhook("llminferenceservice"))],
         validating: ["llminferenceservice", "llminferenceserviceconfig"]
             .map(|kind| object(webhook(kind)))
             .into(),
-        admission: None,
-        conversion: None,
         answers: BTreeMap::from([(
             "ns/llm".to_owned(),
             Answers { at_url: Some(Ok(200)), at_workload: None },
         )]),
-        refused_keys: BTreeMap::new(),
-        hidden: Vec::new(),
+        ..Facts::new(snapshot, names)
     }
 }
 
