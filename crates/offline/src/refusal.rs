@@ -238,7 +238,7 @@ mod tests {
     };
 
     /// Returns `file:line severity path reason: message (hint)` for each finding of `validate`.
-    fn said(text: &str) -> Vec<String> {
+    fn finding_lines(text: &str) -> Vec<String> {
         let reading = longboat_manifest::parse_all("f.yaml", text);
         let findings = validate(reading, &Settings::default()).findings.into_iter();
         let show = findings.map(|finding| {
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn a_container_without_an_image_is_an_error_at_the_container() {
         assert_eq!(
-            said(&service(NO_IMAGE)),
+            finding_lines(&service(NO_IMAGE)),
             [
                 "8 error spec.template.containers[name=vllm].image FieldValueRequired: Required value (an API server would \
                  refuse Deployment one-kserve at spec.template.spec.containers[0].image) (did you mean `main`? the presets \
@@ -287,7 +287,7 @@ mod tests {
     fn a_device_that_is_only_requested_is_an_error_with_the_limit_to_write() {
         let pod = "  template:\n    containers:\n    - name: main\n      resources: {requests: {cpu: 1, nvidia.com/gpu: 2}}\n";
         assert_eq!(
-            said(&service(pod)),
+            finding_lines(&service(pod)),
             [
                 "9 error spec.template.containers[name=main].resources.limits FieldValueRequired: Required value: Limit must be \
                  set for non overcommitable resources (an API server would refuse Deployment one-kserve at \
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn two_handlers_after_merging_are_an_error_in_the_layer_that_added_one() {
-        let found = said(&(service("  baseRefs: [{name: probes}]\n") + CONFIG));
+        let found = finding_lines(&(service("  baseRefs: [{name: probes}]\n") + CONFIG));
         assert_eq!(found.len(), 1, "{found:#?}");
         let start = "15 error spec.template.containers[name=main].livenessProbe";
         assert!(found[0].starts_with(start), "{found:#?}");
@@ -324,7 +324,7 @@ mod tests {
                 "model: {uri: 'hf://a/b'}",
                 &format!("model: {{uri: 'hf://a/b', lora: {{adapters: [{}]}}}}", adapters.join(", ")),
             );
-            said(&text)
+            finding_lines(&text)
         };
         let regex = "  annotations: {serving.kserve.io/lora-model-routing-strategy: regex}\n";
         // The controller adds a match to each rule for each adapter.
@@ -344,31 +344,31 @@ mod tests {
 
     #[test]
     fn a_name_that_no_header_can_have_is_one_error_at_the_name() {
-        let said = |base: &str, adapters: &[&str], more: &str| {
+        let finding_lines = |base: &str, adapters: &[&str], more: &str| {
             let adapters = adapters.iter().map(|name| format!("      - {{name: {name}, uri: 'hf://a/x'}}\n"));
             let adapters: String = adapters.collect();
             let text = format!(
                 "apiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceService\nmetadata: {{name: one}}\nspec:\n  model:\n    uri: hf://a/b\n    name: {base}\n    lora:\n      adapters:\n{adapters}  router: {{gateway: {{}}, route: {{}}, scheduler: {{}}}}\n{more}"
             );
-            let errors = said(&text).into_iter().filter(|line| line.contains(" error "));
+            let errors = finding_lines(&text).into_iter().filter(|line| line.contains(" error "));
             errors.map(|line| line.split(": ").next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
         };
         let regex = "  annotations: {serving.kserve.io/lora-model-routing-strategy: regex}\n";
         let invalid = |line: u32, path: &str| format!("{line} error spec.model.{path} FieldValueInvalid");
         for more in ["", regex] {
-            let found = said("base", &["'ok'", "'é'", "also"], more);
+            let found = finding_lines("base", &["'ok'", "'é'", "also"], more);
             assert_eq!(found, [invalid(11, "lora.adapters[1].name")], "{more}");
         }
-        let two = said("base", &["'é'", "'ü'"], "");
+        let two = finding_lines("base", &["'é'", "'ü'"], "");
         assert_eq!(two, [invalid(10, "lora.adapters[0].name"), invalid(11, "lora.adapters[1].name")]);
-        let base = said("'é'", &["ok"], "");
+        let base = finding_lines("'é'", &["ok"], "");
         assert_eq!(base, ["7 error spec.model.name InvalidRenderedConfig"]);
     }
 
     #[test]
     fn pods_of_groups_are_checked_although_the_server_accepts_the_group() {
         let worker = "  parallelism: {data: 2, dataLocal: 1}\n  worker:\n    containers:\n    - name: main\n    - name: logs\n      args: [-f]\n";
-        let found = said(&service(worker));
+        let found = finding_lines(&service(worker));
         assert!(
             found.iter().any(|line| line.starts_with("10 error spec.worker.containers[name=logs].image")
                 && line.contains("refuse the pods of LeaderWorkerSet")),
@@ -408,14 +408,15 @@ mod tests {
 
     #[test]
     fn pipeline_parallelism_without_a_preset_is_an_error_that_names_the_presets() {
-        let found =
-            said(&service("  parallelism:\n    pipeline: 2\n  worker: {containers: [{name: main}]}\n"));
+        let found = finding_lines(&service(
+            "  parallelism:\n    pipeline: 2\n  worker: {containers: [{name: main}]}\n",
+        ));
         let start =
             "7 error spec.parallelism.pipeline ConfigNotFound: there is no preset for pipeline parallelism: ";
         let error = found.iter().find(|line| line.starts_with(start)).unwrap();
         assert!(error.contains("kserve-config-llm-worker-data-parallel"), "{error}");
         let half = "{template: {}, parallelism: {pipeline: 2}, worker: {containers: [{name: main}]}}";
-        let found = said(&service(&format!("  prefill: {half}\n")));
+        let found = finding_lines(&service(&format!("  prefill: {half}\n")));
         let is_it =
             |line: &String| line.starts_with("6 error spec.prefill.parallelism.pipeline ConfigNotFound");
         assert!(found.iter().any(is_it), "{found:#?}");
@@ -426,7 +427,7 @@ mod tests {
         let config = "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {name: four}\nspec:\n  parallelism: {tensor: 4}\n";
         let limits = "  baseRefs: [{name: four}]\n  template:\n    containers:\n    - name: main\n      resources: {limits: {nvidia.com/gpu: '1'}}\n";
         assert_eq!(
-            said(&(service(limits) + config)),
+            finding_lines(&(service(limits) + config)),
             ["10 warning spec.template.containers[0].resources.limits Warning: gives the model server 1 of \
                  nvidia.com/gpu, and parallelism.tensor needs 4: it will not start"]
         );
@@ -440,7 +441,7 @@ mod tests {
                     "{{containers: [{{name: main, resources: {{limits: {{nvidia.com/gpu: '{count}'}}}}}}]}}"
                 )
             };
-            said(&service(&format!(
+            finding_lines(&service(&format!(
                 "  parallelism: {{data: 16, dataLocal: 8{tensor}}}\n  template: {}\n  worker: {}\n",
                 main(8),
                 main(4)
@@ -456,7 +457,7 @@ mod tests {
     #[test]
     fn the_autoscaler_that_keda_creates_is_checked_although_the_server_accepts_its_object() {
         let scaling = |behavior: &str| {
-            said(&service(&format!(
+            finding_lines(&service(&format!(
                 "  scaling:\n    maxReplicas: 3\n    keda:\n      triggers:\n      - {{type: cpu, metricType: Utilization, metadata: {{value: '80'}}}}\n      \
                  advanced:\n        horizontalPodAutoscalerConfig:\n          behavior: {{scaleDown: {behavior}}}\n  template: {{containers: [{{name: main, resources: {{requests: {{cpu: '1'}}}}}}]}}\n"
             )))

@@ -46,9 +46,9 @@ pub struct FieldPin {
 pub fn plan(before: &Scene, after: &Scene) -> (Upgrade, Vec<PlanFailure>) {
     let (differences, failed) = diff::diff(before, after, true);
     let all = differences.len();
-    let told =
+    let changed =
         differences.into_iter().filter(|difference| !difference.is_empty() || difference.problem.is_some());
-    let mut services: Vec<ServiceChange> = told
+    let mut services: Vec<ServiceChange> = changed
         .map(|difference| {
             let pins = pins(&difference);
             ServiceChange { difference, pins }

@@ -73,7 +73,7 @@ fn advice(path: &str, container: &Container) -> Option<Advice> {
 
 #[cfg(test)]
 mod tests {
-    use crate::advice::tests::{said, service};
+    use crate::advice::tests::{finding_lines, service};
 
     #[test]
     fn a_subcommand_that_vllm_does_not_have_is_named() {
@@ -81,7 +81,7 @@ mod tests {
             let pod = format!(
                 "  model: {{uri: 'hf://a/b', name: m}}\n  template: {{containers: [{{name: main, command: {command}}}]}}\n"
             );
-            let found = said(&service("a", &pod)).into_iter();
+            let found = finding_lines(&service("a", &pod)).into_iter();
             found.filter(|found| found.contains("subcommand")).collect::<Vec<_>>()
         };
         for (command, hint) in

@@ -59,7 +59,7 @@ fn misspelt(name: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::misspelt;
-    use crate::advice::tests::{said, service};
+    use crate::advice::tests::{finding_lines, service};
 
     #[test]
     fn a_device_that_nobody_offers_is_told_its_name() {
@@ -77,7 +77,7 @@ mod tests {
         }
         let pod = "  model: {uri: 'hf://a/b'}\n  template:\n    containers:\n    - name: main\n      resources: {limits: {nvidia.com/gpus: 1}}\n";
         assert_eq!(
-            said(&service("a", pod)),
+            finding_lines(&service("a", pod)),
             [
                 "9:28 warning spec.template.containers[0].resources.limits[nvidia.com/gpus]: asks for nvidia.com/gpus, which no device \
                  plugin offers: no node takes the pod (did you mean `nvidia.com/gpu`?)"

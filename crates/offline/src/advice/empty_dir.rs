@@ -36,12 +36,12 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
 
 #[cfg(test)]
 mod tests {
-    use crate::advice::tests::{said, service};
+    use crate::advice::tests::{finding_lines, service};
 
     #[test]
     fn a_medium_that_no_kubelet_knows_is_an_error() {
         let with = |medium: &str| {
-            said(&service(
+            finding_lines(&service(
                 "a",
                 &format!(
                     "  model: {{uri: 'hf://a/b'}}\n  template:\n    volumes: [{{name: v, emptyDir: {{medium: {medium}}}}}]\n"

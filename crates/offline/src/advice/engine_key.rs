@@ -42,7 +42,7 @@ pub(super) fn check(service: &LLMInferenceService, spec: &LLMInferenceServiceSpe
 
 #[cfg(test)]
 mod tests {
-    use crate::advice::tests::{said, service};
+    use crate::advice::tests::{finding_lines, service};
 
     #[test]
     fn a_key_of_the_engine_that_requests_cannot_have_is_warned_about() {
@@ -50,7 +50,7 @@ mod tests {
             let pod = format!(
                 "  model: {{uri: 'hf://a/b'}}\n  template: {{containers: [{{name: main, {field}}}]}}\n"
             );
-            said(&service(&format!("a, annotations: {{{annotation}}}"), &pod))
+            finding_lines(&service(&format!("a, annotations: {{{annotation}}}"), &pod))
         };
         let key = "env: [{name: VLLM_API_KEY, valueFrom: {secretKeyRef: {name: k, key: k, optional: true}}}]";
         for (annotation, start) in [

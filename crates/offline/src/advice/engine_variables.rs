@@ -137,7 +137,7 @@ mod tests {
     use longboat_api::vllm;
 
     use super::{FORMER, PREFIX, replacement_of};
-    use crate::advice::tests::{said, service};
+    use crate::advice::tests::{finding_lines, service};
 
     #[test]
     fn former_variables_are_gone_and_the_flags_that_replace_them_are_there() {
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn a_variable_that_hides_gpus_of_the_container_is_warned_about() {
         let found = |value: &str, limits: &str| {
-            said(&service(
+            finding_lines(&service(
                 "s",
                 &format!(
                     "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers:\n    - name: main\n      env: [{{name: CUDA_VISIBLE_DEVICES, \
@@ -191,7 +191,7 @@ mod tests {
     fn values_that_vllm_refuses_are_errors() {
         let version = vllm::version();
         let found = |name: &str, value: &str| {
-            said(&service(
+            finding_lines(&service(
                 "s",
                 &format!(
                     "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers:\n    - name: main\n      env: [{{name: VLLM_{name}, value: '{value}'}}]\n"
@@ -230,7 +230,7 @@ mod tests {
                 "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers:\n    - name: main\n      {main}\n      env: [{{name: VLLM_{name}, value: '1'}}]\n"
             )
         };
-        let text = |name: &str, main: &str| said(&service("s", &lines(name, main)));
+        let text = |name: &str, main: &str| finding_lines(&service("s", &lines(name, main)));
         let older = "it is right only if the image has an older vLLM that reads it. Otherwise";
         for (name, hint) in [
             ("USE_V1", format!("{older} remove it: there is only this engine")),

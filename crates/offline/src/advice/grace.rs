@@ -48,12 +48,12 @@ fn sleep(hook: &LifecycleHandler) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use crate::advice::tests::{said, service};
+    use crate::advice::tests::{finding_lines, service};
 
     #[test]
     fn a_hook_that_outlasts_its_pod_is_named() {
         let with = |command: &str, grace: &str| {
-            said(&service(
+            finding_lines(&service(
                 "a",
                 &format!(
                     "  model: {{uri: 'hf://a/b'}}\n  template:\n    {grace}\n    containers:\n    - name: main\n      lifecycle: {{preStop: {{exec: {{command: {command}}}}}}}\n"

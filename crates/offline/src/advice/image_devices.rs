@@ -182,7 +182,7 @@ fn may_see_devices(pod: &PodSpec, main: &Container) -> bool {
 #[cfg(test)]
 mod tests {
     use super::platform;
-    use crate::advice::tests::{said, service};
+    use crate::advice::tests::{finding_lines, service};
 
     #[test]
     fn images_name_their_platform() {
@@ -214,7 +214,7 @@ mod tests {
                 "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers: [{{name: main{main}}}]\n    {list}: [{{name: {other}, image: \
                  busybox, resources: {{limits: {{nvidia.com/gpu: 1}}}}}}]\n"
             );
-            said(&service("a", &pod.replace("}]\n    containers: [", "}, ")))
+            finding_lines(&service("a", &pod.replace("}]\n    containers: [", "}, ")))
         };
         let hint = "(move it to `spec.template.containers[name=main].resources.limits`)";
         let why = "and none to the container main, in which the model server runs: it does not start";
@@ -243,7 +243,7 @@ mod tests {
             let devices = "[{name: main, resources: {limits: {nvidia.com/gpu: 2}}}]";
             let pods =
                 format!("  model: {{uri: 'hf://a/b'}}\n  template: {{containers: {devices}}}\n{others}");
-            let found = said(&service("a", &pods));
+            let found = finding_lines(&service("a", &pods));
             found.into_iter().filter(|found| found.contains("has no device")).collect::<Vec<_>>()
         };
         let [worker] = &with("  parallelism: {data: 4, dataLocal: 2}\n  worker: {}\n")[..] else {
@@ -268,7 +268,7 @@ mod tests {
                 "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers:\n    - name: main\n      image: {image}\n      resources: \
                  {{limits: {{{resources}}}}}\n"
             );
-            said(&service("a", &pod))
+            finding_lines(&service("a", &pod))
         };
         let image = "spec.template.containers[0].image: is";
         assert_eq!(

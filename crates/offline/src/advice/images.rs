@@ -27,12 +27,12 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
 
 #[cfg(test)]
 mod tests {
-    use crate::advice::tests::{said, service};
+    use crate::advice::tests::{finding_lines, service};
 
     #[test]
     fn an_image_that_no_kubelet_pulls_is_an_error() {
         let with = |image: &str| {
-            said(&service(
+            finding_lines(&service(
                 "a",
                 &format!(
                     "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers:\n    - name: main\n      image: '{image}'\n"

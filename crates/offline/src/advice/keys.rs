@@ -140,7 +140,7 @@ impl KeyReference<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::advice::tests::{said, service};
+    use crate::advice::tests::{finding_lines, service};
 
     #[test]
     fn keys_are_looked_up_in_the_secrets_and_config_maps_of_the_same_files() {
@@ -151,7 +151,7 @@ mod tests {
             let secret =
                 "---\napiVersion: v1\nkind: Secret\nmetadata: {name: hf}\nstringData: {HF_TOKEN: a}\n";
             let map = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {b: c}\n";
-            said(&(service("a", &pod) + secret + map))
+            finding_lines(&(service("a", &pod) + secret + map))
         };
         let path = "spec.template.containers[0].env[0].valueFrom";
         let not = "so no kubelet starts the container";
@@ -185,7 +185,7 @@ mod tests {
             let pod = format!(
                 "  model: {{uri: 'hf://a/b'}}\n  template:\n    volumes: [{{name: v, projected: {{sources: [{{secret: {{name: s, items: [{{key: {key}, path: p}}]}}}}]}}}}]\n"
             );
-            said(&(service("a", &pod) + secret))
+            finding_lines(&(service("a", &pod) + secret))
         };
         assert_eq!(
             volume("aa"),
@@ -195,7 +195,7 @@ mod tests {
         );
         assert_eq!(volume("xx"), [""; 0]);
         let picker = "  model: {uri: 'hf://a/b'}\n  router:\n    route: {}\n    gateway: {}\n    scheduler:\n      template: {containers: [{name: main, env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: aa}}}]}]}\n";
-        let found = said(&(service("a", picker) + secret));
+        let found = finding_lines(&(service("a", picker) + secret));
         let path = "spec.router.scheduler.template.containers[0].env[0].valueFrom.secretKeyRef.key";
         assert_eq!(found, [format!("10:96 error {path}: is `aa`, {not}")]);
     }
@@ -206,7 +206,7 @@ mod tests {
             let annotated = "s, annotations: {serving.kserve.io/storageSecretName: keys}";
             let secret =
                 format!("---\napiVersion: v1\nkind: Secret\nmetadata: {{name: keys}}\nstringData: {data}\n");
-            said(&(service(annotated, &format!("  model: {{uri: '{uri}'}}\n")) + &secret))
+            finding_lines(&(service(annotated, &format!("  model: {{uri: '{uri}'}}\n")) + &secret))
         };
         let path = "metadata.annotations[serving.kserve.io/storageSecretName]";
         assert_eq!(
@@ -234,7 +234,7 @@ mod tests {
             assert_eq!(with(uri, data), [""; 0], "{uri} {data}");
         }
         let account = "---\napiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\nsecrets: [{name: keys}]\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: keys}\nstringData: {AWS_SECRET_ACCESS_KEY: a}\n";
-        let found = said(&(service("s", "  model: {uri: 's3://b/m'}\n") + account));
+        let found = finding_lines(&(service("s", "  model: {uri: 's3://b/m'}\n") + account));
         assert!(
             found.len() == 1 && found[0].starts_with("4:1 error spec: needs the key `AWS_ACCESS_KEY_ID`"),
             "{found:#?}"

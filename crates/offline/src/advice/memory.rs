@@ -107,12 +107,12 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
 
 #[cfg(test)]
 mod tests {
-    use crate::advice::tests::{noted, said, service};
+    use crate::advice::tests::{finding_lines, noted, service};
 
     #[test]
     fn a_cache_that_fills_the_memory_of_its_container_is_warned_about() {
         let with = |cpu: &str| {
-            said(&service(
+            finding_lines(&service(
                 "a",
                 &format!(
                     "  model: {{uri: 'hf://a/b'}}\n  kvCacheOffloading: {{cpu: {cpu}}}\n  template:\n    containers:\n    - name: main\n      \
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_disk_of_a_few_bytes_lacks_its_unit() {
         let with = |disk: &str, volume: &str| {
-            said(&service(
+            finding_lines(&service(
                 "a",
                 &format!(
                     "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers:\n    - name: main\n      resources: {{limits: {{ephemeral-storage: \
@@ -142,7 +142,7 @@ mod tests {
                 ),
             ))
         };
-        let said = |bytes: u16| {
+        let message = |bytes: u16| {
             format!("is {bytes} bytes, in which nothing has room (write a unit, such as {bytes}Gi)")
         };
         assert_eq!(
@@ -150,9 +150,9 @@ mod tests {
             [
                 format!(
                     "9:28 warning spec.template.containers[0].resources.limits.ephemeral-storage: {}",
-                    said(100)
+                    message(100)
                 ),
-                format!("10:36 warning spec.template.volumes[0].emptyDir.sizeLimit: {}", said(16)),
+                format!("10:36 warning spec.template.volumes[0].emptyDir.sizeLimit: {}", message(16)),
             ]
         );
         assert_eq!(with("100Mi", "64Ki"), [""; 0]);
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn a_tier_of_a_few_bytes_lacks_its_unit() {
         let with = |cpu: &str, size: &str| {
-            said(&service(
+            finding_lines(&service(
                 "a",
                 &format!(
                     "  model: {{uri: 'hf://a/b'}}\n  kvCacheOffloading:\n    cpu: {cpu}\n    secondary: [{{fileSystem: {{emptyDir: {{size: {size}}}}}}}]\n"
@@ -169,13 +169,13 @@ mod tests {
             ))
         };
         assert_eq!(with("10Gi", "100Gi"), [""; 0]);
-        let said = "bytes, in which no block of KV cache has room (write a unit, such as";
+        let effect = "bytes, in which no block of KV cache has room (write a unit, such as";
         assert_eq!(
             with("10", "100"),
             [
-                format!("7:5 warning spec.kvCacheOffloading.cpu: is 10 {said} 10Gi)"),
+                format!("7:5 warning spec.kvCacheOffloading.cpu: is 10 {effect} 10Gi)"),
                 format!(
-                    "8:42 warning spec.kvCacheOffloading.secondary[0].fileSystem.emptyDir.size: is 100 {said} 100Gi)"
+                    "8:42 warning spec.kvCacheOffloading.secondary[0].fileSystem.emptyDir.size: is 100 {effect} 100Gi)"
                 ),
             ]
         );
@@ -189,11 +189,11 @@ mod tests {
                 &format!("  model: {{uri: 'hf://a/b'}}\n  kvCacheOffloading: {{cpu: 10Gi}}\n{volumes}"),
             )
         };
-        assert_eq!(said(&with("")), Vec::<String>::new());
+        assert_eq!(finding_lines(&with("")), Vec::<String>::new());
         let fixed =
             "  template:\n    volumes:\n    - name: dshm\n      emptyDir: {medium: Memory, sizeLimit: 1Gi}\n";
         assert_eq!(
-            said(&with(fixed)),
+            finding_lines(&with(fixed)),
             [
                 "10:34 warning spec.template.volumes[0].emptyDir.sizeLimit: is 1Gi, less than the 10Gi of KV cache \
              (kvCacheOffloading.cpu) that /dev/shm has to hold (set more than 10Gi, or remove the size, which the presets then \

@@ -163,7 +163,7 @@ fn hidden_adapters(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
 
 #[cfg(test)]
 mod tests {
-    use crate::advice::tests::{said, service};
+    use crate::advice::tests::{finding_lines, service};
 
     #[test]
     fn a_part_of_an_address_that_nothing_replaces_is_an_error() {
@@ -173,7 +173,7 @@ mod tests {
             )
         };
         let at = |uri: &str| {
-            let found = said(&service("a", &format!("  model:\n    uri: '{uri}'\n")));
+            let found = finding_lines(&service("a", &format!("  model:\n    uri: '{uri}'\n")));
             let show = |one: String| one.replace("6:5 ", "6:");
             found.into_iter().map(show).collect::<Vec<_>>()
         };
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn a_template_in_an_address_is_an_error_where_it_is_written() {
         let text = "apiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {name: c}\nspec:\n  model: {uri: 's3://bucket/{{ .ObjectMeta.Name }}'}\n---\n";
-        let found = said(&format!("{text}{}", service("a", "  baseRefs: [{name: c}]\n")));
+        let found = finding_lines(&format!("{text}{}", service("a", "  baseRefs: [{name: c}]\n")));
         let expected = "has `{{ .ObjectMeta.Name }}`, which nothing replaces: there is no model at this address (write the address itself \
                         into the service: templates of configs are not rendered in addresses of models, whose braces are encoded before)";
         assert_eq!(found, [format!("5:11 error spec.model.uri: {expected}")]);

@@ -90,7 +90,7 @@ mod tests {
 
     use crate::{
         Settings,
-        advice::tests::{findings, noted, said, service},
+        advice::tests::{finding_lines, findings, noted, service},
         render,
         scene::Scene,
     };
@@ -124,10 +124,10 @@ mod tests {
          .ObjectMeta.Name `-kserve-workload-svc` }}}}` there"
         );
         let path = "spec.router.route.http.spec.rules[0].backendRefs[0].name";
-        assert_eq!(said(&text), [format!("13:42 warning {path}: {expected} ({hint})")]);
+        assert_eq!(finding_lines(&text), [format!("13:42 warning {path}: {expected} ({hint})")]);
         assert_eq!(noted(&text, "HashedName"), [format!("HashedName: {path} {expected}; {hint}")]);
         // Short names are not hashed.
-        assert_eq!(said(&service("short", &ROUTE.replace("NAME", "short"))), Vec::<String>::new());
+        assert_eq!(finding_lines(&service("short", &ROUTE.replace("NAME", "short"))), Vec::<String>::new());
     }
 
     #[test]

@@ -64,10 +64,10 @@ fn gates(path: &str, pod: &PodSpec) -> Option<Advice> {
 
 #[cfg(test)]
 mod tests {
-    use crate::advice::tests::{said, service};
+    use crate::advice::tests::{finding_lines, service};
 
     fn with(fields: &str) -> Vec<String> {
-        said(&service("a", &format!("  model: {{uri: 'hf://a/b'}}\n  template:\n    {fields}\n")))
+        finding_lines(&service("a", &format!("  model: {{uri: 'hf://a/b'}}\n  template:\n    {fields}\n")))
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
 
 #[cfg(test)]
 mod tests {
-    use crate::advice::tests::{said, service};
+    use crate::advice::tests::{finding_lines, service};
 
     #[test]
     fn root_is_refused_where_the_preset_forbids_it() {
@@ -45,7 +45,7 @@ mod tests {
             let pod = format!(
                 "  model: {{uri: 'hf://a/b'}}\n  template:\n    securityContext: {{runAsUser: {user}}}\n    containers:\n    - name: main\n{more}"
             );
-            said(&service("a", &pod))
+            finding_lines(&service("a", &pod))
         };
         let expected = "7:23 error spec.template.securityContext.runAsUser: is 0 (root), and container main has runAsNonRoot: true, so \
                         no kubelet starts it (set another user, or runAsNonRoot: false in the securityContext of main)";

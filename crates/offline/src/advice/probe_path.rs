@@ -44,7 +44,7 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
 
 #[cfg(test)]
 mod tests {
-    use crate::advice::tests::{said, service};
+    use crate::advice::tests::{finding_lines, service};
 
     #[test]
     fn a_probe_asks_for_a_page_that_vllm_has() {
@@ -53,7 +53,7 @@ mod tests {
                 "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers:\n    - name: main\n      {more}\n      readinessProbe: {{httpGet: \
                  {{path: {path}, port: 8000}}}}\n"
             );
-            said(&service("a", &pod))
+            finding_lines(&service("a", &pod))
                 .into_iter()
                 .filter(|found| found.contains("httpGet.path"))
                 .collect::<Vec<_>>()

@@ -61,7 +61,7 @@ fn of_probe(path: &str, probe: &Probe, container: &Container, of_pod: &[&Contain
         // Kubelets look up a name among the ports of the container itself.
         IntOrString::String(name) => ports.iter().any(|port| port.name.as_ref() == Some(name)),
     };
-    let asked = match port {
+    let port_text = match port {
         IntOrString::Int(number) => number.to_string(),
         IntOrString::String(name) => name.clone(),
     };
@@ -78,7 +78,7 @@ fn of_probe(path: &str, probe: &Probe, container: &Container, of_pod: &[&Contain
             format!("{path}.{action}.port"),
             "ProbePort",
             format!(
-                "is {asked}, which is not among the ports of container {} ({known}): the probe fails",
+                "is {port_text}, which is not among the ports of container {} ({known}): the probe fails",
                 container.name
             ),
             "take one of its ports, or remove the probe, which a preset may have",

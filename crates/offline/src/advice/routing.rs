@@ -104,7 +104,7 @@ fn picker_without_route(
 
 #[cfg(test)]
 mod tests {
-    use crate::advice::tests::{said, service};
+    use crate::advice::tests::{finding_lines, service};
 
     #[test]
     fn routing_by_model_for_an_engine_without_the_published_name_is_warned_about() {
@@ -116,8 +116,8 @@ mod tests {
                 ),
             )
         };
-        assert_eq!(said(&with("")), Vec::<String>::new());
-        let found = said(&with("  runtime: kserve-llm-sglang\n"));
+        assert_eq!(finding_lines(&with("")), Vec::<String>::new());
+        let found = finding_lines(&with("  runtime: kserve-llm-sglang\n"));
         let start = "9:5 warning spec.annotations[serving.kserve.io/model-based-routing-enabled]: has no effect: SGLang serves";
         assert!(found.len() == 1 && found[0].starts_with(start), "{found:#?}");
     }
@@ -127,7 +127,7 @@ mod tests {
         let with = |router: &str| {
             service("one", &format!("  model: {{uri: 'hf://a/b', name: b}}\n  router: {router}\n"))
         };
-        let found = said(&with("{scheduler: {}}"));
+        let found = finding_lines(&with("{scheduler: {}}"));
         let start = "6:12 warning spec.router.scheduler: has a pool to which no route leads: ";
         assert!(found.len() == 1 && found[0].starts_with(start), "{found:#?}");
         for router in [
@@ -135,7 +135,10 @@ mod tests {
             "{gateway: {}, route: {}}",
             "{scheduler: {pool: {ref: {name: p}}}}",
         ] {
-            assert!(!said(&with(router)).iter().any(|text| text.contains("no route leads")), "{router}");
+            assert!(
+                !finding_lines(&with(router)).iter().any(|text| text.contains("no route leads")),
+                "{router}"
+            );
         }
         let route = |namespace: &str| {
             format!(
@@ -144,7 +147,8 @@ mod tests {
              name: one-inference-pool{namespace}}}]\n"
             )
         };
-        let routed = |namespace: &str| said(&format!("{}{}", with("{scheduler: {}}"), route(namespace)));
+        let routed =
+            |namespace: &str| finding_lines(&format!("{}{}", with("{scheduler: {}}"), route(namespace)));
         assert_eq!(routed(", namespace: default"), Vec::<String>::new());
         assert_eq!(routed("").len(), 1, "the pool of another namespace");
         let own = |backend: &str| {
@@ -152,11 +156,11 @@ mod tests {
                 "{{scheduler: {{}}, gateway: {{}}, route: {{http: {{spec: {{rules: [{{backendRefs: [{backend}]}}]}}}}}}}}"
             ))
         };
-        let found = said(&own("{name: theirs, port: 80}"));
+        let found = finding_lines(&own("{name: theirs, port: 80}"));
         assert!(found.len() == 1 && found[0].contains("no route leads"), "{found:#?}");
         let pool = "group: inference.networking.k8s.io, kind: InferencePool, name: one-inference-pool";
-        assert_eq!(said(&own(&format!("{{{pool}}}"))), [""; 0]);
-        let found = said(&own(&format!("{{{pool}, weight: 0}}")));
+        assert_eq!(finding_lines(&own(&format!("{{{pool}}}"))), [""; 0]);
+        let found = finding_lines(&own(&format!("{{{pool}, weight: 0}}")));
         assert!(found.len() == 1 && found[0].contains("no back end with a weight above 0"), "{found:#?}");
     }
 }

@@ -83,7 +83,7 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
 
 #[cfg(test)]
 mod tests {
-    use crate::advice::tests::{said, service};
+    use crate::advice::tests::{finding_lines, service};
 
     #[test]
     fn triggers_that_our_gateway_keeps_from_waking_a_service_are_named() {
@@ -98,7 +98,7 @@ mod tests {
                  1\n    maxReplicas: 3\n    keda:\n      idleReplicaCount: 0\n      triggers:\n      - {{type: prometheus, \
                  metadata: {{query: '{query}', serverAddress: 'http://p', threshold: '1'}}}}\n"
             );
-            let mut found = said(&(gateway + &service("one", &lines)));
+            let mut found = finding_lines(&(gateway + &service("one", &lines)));
             found.retain(|line| line.contains("never start"));
             found.len()
         };
@@ -122,25 +122,28 @@ mod tests {
         let path = "spec.scaling.keda.triggers[0]";
         let not = "so KEDA does not scale the workload";
         assert_eq!(
-            said(&scaled("promethues\n        metadata: {}")),
+            finding_lines(&scaled("promethues\n        metadata: {}")),
             [format!(
                 "10:9 error {path}.type: is \"promethues\", which is no type of KEDA's triggers, {not} (did you mean `prometheus`?)"
             )]
         );
         assert_eq!(
-            said(&scaled("tomorrow\n        metadata: {}")),
+            finding_lines(&scaled("tomorrow\n        metadata: {}")),
             [format!(
                 "10:9 warning {path}.type: is \"tomorrow\", which is no type of KEDA's triggers, {not}"
             )]
         );
         assert_eq!(
-            said(&scaled(&format!("prometheus{metadata}"))),
+            finding_lines(&scaled(&format!("prometheus{metadata}"))),
             [format!(
                 "11:64 error {path}.metadata.threshold: is \"x\": expected a number, such as \"5\", {not}"
             )]
         );
         assert_eq!(
-            said(&scaled(&format!("prometheus{}", metadata.replace("threshold: x", "threshold: '1'")))),
+            finding_lines(&scaled(&format!(
+                "prometheus{}",
+                metadata.replace("threshold: x", "threshold: '1'")
+            ))),
             [""; 0]
         );
     }

@@ -84,13 +84,13 @@ fn other_port(main: &Container, words: &[(String, &str)]) -> Option<Advice> {
 
 #[cfg(test)]
 mod tests {
-    use crate::advice::tests::{said, service};
+    use crate::advice::tests::{finding_lines, service};
 
     fn with(runtime: &str, main: &str) -> Vec<String> {
         let pod = format!(
             "  model: {{uri: 'hf://a/b'}}\n  {runtime}\n  template:\n    containers:\n    - name: main\n      {main}\n"
         );
-        said(&service("a", &pod))
+        finding_lines(&service("a", &pod))
     }
 
     const SGLANG: &str = "runtime: kserve-llm-sglang";

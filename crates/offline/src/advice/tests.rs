@@ -25,7 +25,7 @@ pub(super) fn findings(text: &str) -> Vec<Finding> {
 }
 
 /// Returns the findings as `line:column severity path: message (hint)`.
-pub(super) fn said(text: &str) -> Vec<String> {
+pub(super) fn finding_lines(text: &str) -> Vec<String> {
     let show = |finding: &Finding| {
         let (line, column) = (finding.line.unwrap_or_default(), finding.column.unwrap_or_default());
         let hint = finding.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
@@ -49,7 +49,7 @@ fn a_command_that_names_no_model_is_told_so() {
         let lines = format!(
             "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers:\n    - name: main\n      command: {words}\n"
         );
-        said(&service("s", &lines))
+        finding_lines(&service("s", &lines))
     };
     let none = told("[vllm, serve, --max-model-len=10, --dtype, half]");
     assert!(
@@ -71,7 +71,7 @@ fn an_address_that_names_no_model_is_one_error() {
     ] {
         let text = service("s", &format!("  model: {{uri: '{uri}', name: m}}\n"));
         assert_eq!(
-            said(&text),
+            finding_lines(&text),
             [format!("5:11 error spec.model.uri: \"{uri}\" cannot be fetched: {problem}")]
         );
     }
@@ -104,14 +104,14 @@ fn an_annotated_secret_that_is_not_in_the_files_is_warned_about() {
         )
     };
     assert_eq!(
-        said(&annotated("s3://bucket/m")),
+        finding_lines(&annotated("s3://bucket/m")),
         [
             "3:35 warning metadata.annotations[serving.kserve.io/storageSecretName]: Secret default/keys is not in these \
              files (it must exist on the cluster before the model can be downloaded: `kubectl create secret generic -n default keys \
              --from-literal=AWS_ACCESS_KEY_ID=\"$AWS_ACCESS_KEY_ID\" --from-literal=AWS_SECRET_ACCESS_KEY=\"$AWS_SECRET_ACCESS_KEY\"`)"
         ]
     );
-    assert_eq!(said(&annotated("pvc://claim")), Vec::<String>::new());
+    assert_eq!(finding_lines(&annotated("pvc://claim")), Vec::<String>::new());
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_name_of_the_model_that_a_config_replaces_is_warned_about() {
     let config = "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {name: base}\nspec:\n  model: {uri: \
                   'hf://a/b', name: theirs}\n";
     let with = |model: &str| {
-        said(&format!(
+        finding_lines(&format!(
             "{}{config}",
             service("one", &format!("  model: {model}\n  baseRefs: [{{name: base}}]\n"))
         ))
@@ -180,7 +180,7 @@ fn arguments_that_contradict_the_preset_or_that_vllm_lacks_are_named() {
             ),
         ),
     ] {
-        assert_eq!(said(&with(field)), [expected]);
+        assert_eq!(finding_lines(&with(field)), [expected]);
     }
     for field in [
         // The start script of the preset parts the words of an item.
@@ -188,6 +188,6 @@ fn arguments_that_contradict_the_preset_or_that_vllm_lacks_are_named() {
         "args: [--port, '8000', --served-model-name, other, m, \"--hf-overrides='{\\\"--a\\\": 1}'\"]",
         "command: [my-server]\n      args: [--max-modle-len, '8', --port, '9']",
     ] {
-        assert_eq!(said(&with(field)), [""; 0]);
+        assert_eq!(finding_lines(&with(field)), [""; 0]);
     }
 }

@@ -72,10 +72,13 @@ fn exporter(tracing: &TracingSpec) -> Option<Advice> {
 
 #[cfg(test)]
 mod tests {
-    use crate::advice::tests::{said, service};
+    use crate::advice::tests::{finding_lines, service};
 
     fn with(tracing: &str, more: &str) -> Vec<String> {
-        said(&service("a", &format!("  model: {{uri: 'hf://a/b'}}\n  tracing: {{{tracing}}}\n{more}")))
+        finding_lines(&service(
+            "a",
+            &format!("  model: {{uri: 'hf://a/b'}}\n  tracing: {{{tracing}}}\n{more}"),
+        ))
     }
 
     #[test]

@@ -66,7 +66,7 @@ fn is_known_vllm(container: &Container) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::advice::tests::{noted, said, service};
+    use crate::advice::tests::{finding_lines, noted, service};
 
     #[test]
     fn a_picker_without_events_of_kv_caches_is_warned_about() {
@@ -107,7 +107,7 @@ mod tests {
             let lines = format!(
                 "  model: {{uri: 'hf://a/b'}}\n  router: {{gateway: {{}}, route: {{}}, scheduler: {{}}}}\n  {decode}\n  prefill:\n    replicas: 1\n    {prefill}\n"
             );
-            said(&service("a", &lines))
+            finding_lines(&service("a", &lines))
         };
         let nixl = connector("NixlConnector");
         assert_eq!(with(&nixl, &nixl), [""; 0]);

@@ -200,7 +200,7 @@ fn is_hub_name(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::advice::tests::{said, service};
+    use crate::advice::tests::{finding_lines, service};
 
     #[test]
     fn a_token_that_does_not_reach_the_download_is_warned_about() {
@@ -209,7 +209,7 @@ mod tests {
             "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers:\n    - name: main\n      env: [{token}]\n"
         );
         assert_eq!(
-            said(&service("gated", &lines)),
+            finding_lines(&service("gated", &lines)),
             [
                 "9:13 warning spec.template.containers[0].env[0]: does not reach the download: the init container \
              storage-initializer downloads models from hf://, before the container main starts (set HF_TOKEN in \
@@ -225,7 +225,7 @@ mod tests {
         for text in
             [service("gated", &both), annotated, service("gated", &account), service("gated", &elsewhere)]
         {
-            assert_eq!(said(&text), Vec::<String>::new(), "{text}");
+            assert_eq!(finding_lines(&text), Vec::<String>::new(), "{text}");
         }
     }
 
@@ -236,12 +236,14 @@ mod tests {
                 "  model: {{uri: '{uri}'}}\n  template:\n    containers:\n    - name: main\n      env: [{{name: AWS_SECRET_ACCESS_KEY, value: a}}]\n"
             )
         };
-        let [found] = &said(&service("s", &lines("s3://bucket/m")))[..] else { panic!("one warning") };
+        let [found] = &finding_lines(&service("s", &lines("s3://bucket/m")))[..] else {
+            panic!("one warning")
+        };
         assert!(
             found.contains("downloads models from s3://") && found.contains("set AWS_SECRET_ACCESS_KEY in"),
             "{found}"
         );
-        assert_eq!(said(&service("s", &lines("hf://a/b"))), Vec::<String>::new());
+        assert_eq!(finding_lines(&service("s", &lines("hf://a/b"))), Vec::<String>::new());
     }
 
     #[test]
@@ -252,7 +254,10 @@ mod tests {
             )
         };
         assert_eq!(
-            said(&service("s", &lines("command: [vllm, serve, /mnt/models, --served-model-name, s]"))),
+            finding_lines(&service(
+                "s",
+                &lines("command: [vllm, serve, /mnt/models, --served-model-name, s]")
+            )),
             [
                 "10:13 warning spec.template.containers[0].env[0]: has no effect: the start scripts of presets read it, and the \
              command of container main does not (write the arguments into `spec.template.containers[name=main].args`)"
@@ -263,7 +268,7 @@ mod tests {
             "command: [/bin/sh, -c, 'vllm serve /mnt/models $VLLM_ADDITIONAL_ARGS']",
             "command: [/app/start]",
         ] {
-            assert_eq!(said(&service("s", &lines(command))), Vec::<String>::new(), "{command}");
+            assert_eq!(finding_lines(&service("s", &lines(command))), Vec::<String>::new(), "{command}");
         }
     }
 
@@ -286,7 +291,7 @@ mod tests {
             ("[--model=a/b]", "14 warning spec.template.containers[0].args[0]"),
             ("[--model, a/b]", "23 warning spec.template.containers[0].args[1]"),
         ] {
-            assert_eq!(said(&service("s", &lines(args))), [expected(at)], "{args}");
+            assert_eq!(finding_lines(&service("s", &lines(args))), [expected(at)], "{args}");
         }
         let serve = |model: &str| {
             lines(&format!("['vllm serve {model} --served-model-name s']")).replace(
@@ -294,14 +299,14 @@ mod tests {
                 "[sh, -c]",
             )
         };
-        let found = said(&service("s", &serve("a/b")));
+        let found = finding_lines(&service("s", &serve("a/b")));
         assert!(found.len() == 1 && found[0].contains("names the model a/b of"), "{found:#?}");
         assert!(found[0].ends_with("(write `/mnt/models` in its place)"), "{found:#?}");
-        assert_eq!(said(&service("s", &serve("/mnt/models"))), Vec::<String>::new());
+        assert_eq!(finding_lines(&service("s", &serve("/mnt/models"))), Vec::<String>::new());
         for args in
             ["[--model, /mnt/models]", "[--model=/mnt/models]", "[--model=/mnt/models, --tokenizer, a/b]"]
         {
-            assert_eq!(said(&service("s", &lines(args))), Vec::<String>::new(), "{args}");
+            assert_eq!(finding_lines(&service("s", &lines(args))), Vec::<String>::new(), "{args}");
         }
     }
 }

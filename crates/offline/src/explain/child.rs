@@ -56,25 +56,25 @@ pub(super) fn fields(
     view: View<'_>,
     path: &str,
     (kind, name): (&str, Option<&str>),
-    wanted: &[Step],
+    steps: &[Step],
 ) -> Result<Vec<ChildField>, ExplainError> {
     let plan = view.scene.plan_spec(view.service, &view.effective.spec);
     let (plan, ..) = plan.map_err(PlanningError::from)?;
     let objects = render::finished(&plan);
     let of_kind = |object: &&Object| object.value["kind"] == kind;
-    let asked =
+    let is_selected =
         |object: &&Object| of_kind(object) && name.is_none_or(|name| *object.reference.key.name == *name);
     let mut found: Vec<(usize, FieldPath)> = Vec::new();
     let mut known: Vec<String> = Vec::new();
-    for (at, object) in objects.iter().enumerate().filter(|(_, object)| asked(object)) {
+    for (at, object) in objects.iter().enumerate().filter(|(_, object)| is_selected(object)) {
         for (place, _) in paths::leaves(&object.value) {
             known.push(place.path.clone());
-            if paths::leads_to(wanted, &place.path, &place.pointer) {
+            if paths::leads_to(steps, &place.path, &place.pointer) {
                 found.push((at, place));
             }
         }
     }
-    if !objects.iter().any(|object| asked(&object)) {
+    if !objects.iter().any(|object| is_selected(&object)) {
         let any = objects.iter().any(|object| of_kind(&object));
         let others = objects.iter().filter(|object| !any || of_kind(object));
         return Err(ExplainError::NoChild {
@@ -85,7 +85,7 @@ pub(super) fn fields(
     }
     if found.is_empty() {
         let prefix = path.split('.').next().unwrap_or(path);
-        let nearest = similar_paths(&known, &paths::written(wanted), &format!("{prefix}."));
+        let nearest = similar_paths(&known, &paths::written(steps), &format!("{prefix}."));
         return Err(ExplainError::Unknown {
             service: full_name(view.service),
             path: path.to_owned(),
@@ -110,8 +110,8 @@ pub(crate) fn sources(
     fields: &BTreeSet<&str>,
 ) -> BTreeMap<String, Vec<String>> {
     let objects = render::finished(plan);
-    let asked = |object: &Object| object.value["kind"] == kind && *object.reference.key.name == *name;
-    let Some(at) = objects.iter().position(asked) else { return BTreeMap::new() };
+    let is_selected = |object: &Object| object.value["kind"] == kind && *object.reference.key.name == *name;
+    let Some(at) = objects.iter().position(is_selected) else { return BTreeMap::new() };
     let leaves = paths::leaves(&objects[at].value).into_iter();
     let found =
         leaves.filter(|(place, _)| fields.contains(place.path.as_str())).map(|(place, _)| (at, place));

@@ -105,8 +105,8 @@ pub fn explain(
         return Ok(Explanation::Layers { service: name, layers: layers::of(view) });
     };
     if let Some((kind, object, rest)) = child_path(path) {
-        let wanted = paths::parse(rest).ok_or_else(|| ExplainError::Path(path.to_owned()))?;
-        let fields = child::fields(view, path, (kind, object), &wanted)?;
+        let steps = paths::parse(rest).ok_or_else(|| ExplainError::Path(path.to_owned()))?;
+        let fields = child::fields(view, path, (kind, object), &steps)?;
         return Ok(Explanation::Children { service: name, fields });
     }
     let inner = match path.strip_prefix("spec") {
@@ -114,8 +114,8 @@ pub fn explain(
         Some(rest) if rest.starts_with(['.', '[']) => rest,
         _ => path,
     };
-    let wanted = paths::parse(inner).ok_or_else(|| ExplainError::Path(path.to_owned()))?;
-    let fields = field::fields(view, &wanted);
+    let steps = paths::parse(inner).ok_or_else(|| ExplainError::Path(path.to_owned()))?;
+    let fields = field::fields(view, &steps);
     if fields.is_empty() && go::is_field(&format!("spec.{}", inner.trim_start_matches('.'))) {
         return Err(ExplainError::Unset { service: name, path: path.to_owned() });
     }

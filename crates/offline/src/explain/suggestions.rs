@@ -9,10 +9,10 @@ const MAX_SUGGESTIONS: usize = 8;
 
 /// Returns paths that resemble an unknown path: its longest known prefix, followed by the most similar name there.
 pub(super) fn similar_paths(known: &[impl AsRef<str>], path: &str, prefix: &str) -> Vec<String> {
-    let wanted = parts(path.trim_start_matches('.'));
+    let steps = parts(path.trim_start_matches('.'));
     // The longest beginning that is right comes first: the mistake is behind it.
-    for cut in (0..wanted.len()).rev() {
-        let head = wanted[..cut].join(".");
+    for cut in (0..steps.len()).rev() {
+        let head = steps[..cut].join(".");
         let below: BTreeSet<String> = known
             .iter()
             .filter_map(|path| {
@@ -25,14 +25,14 @@ pub(super) fn similar_paths(known: &[impl AsRef<str>], path: &str, prefix: &str)
         if below.is_empty() {
             continue;
         }
-        let whole = |name: &str| {
+        let full_path = |name: &str| {
             let dot = if head.is_empty() { "" } else { "." };
             format!("{prefix}{head}{dot}{name}")
         };
-        if let Some(name) = nearest(below.iter().map(String::as_str), wanted[cut]) {
-            return vec![whole(name)];
+        if let Some(name) = nearest(below.iter().map(String::as_str), steps[cut]) {
+            return vec![full_path(name)];
         }
-        return below.iter().take(MAX_SUGGESTIONS).map(|name| whole(name)).collect();
+        return below.iter().take(MAX_SUGGESTIONS).map(|name| full_path(name)).collect();
     }
     Vec::new()
 }

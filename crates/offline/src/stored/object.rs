@@ -77,9 +77,9 @@ impl Examination<'_> {
                 });
             findings.push(finding);
         }
-        let asked = self.asked();
+        let subject_and_version = self.subject_and_version();
         let mut unreadable = None;
-        if let Some((subject, version)) = asked {
+        if let Some((subject, version)) = subject_and_version {
             match mutate(subject, &create(version, &value), self.facts) {
                 Ok(mutation) => {
                     findings.extend(
@@ -104,7 +104,7 @@ impl Examination<'_> {
         }));
         findings.extend(judgement.warnings.into_iter().map(|text| self.warning(text, Source::Schema)));
         // A server stops if a webhook cannot decode the object. The schema's messages about that are better, so they stay.
-        match (unreadable, asked) {
+        match (unreadable, subject_and_version) {
             (Some(denial), Some((subject, version))) if denial.details.is_null() => {
                 self.undecoded(&denial, subject, version, &mut findings);
             }
@@ -165,7 +165,7 @@ impl Examination<'_> {
         }
     }
 
-    fn asked(&self) -> Option<(Subject, Version)> {
+    fn subject_and_version(&self) -> Option<(Subject, Version)> {
         let subject = Subject::of(&self.resource.group, &self.resource.plural)?;
         Some((subject, Version::of(&self.resource.version)?))
     }
@@ -278,8 +278,8 @@ fn is_rule_of(rule: &Finding, of_webhook: &Finding) -> bool {
     let first = parts.next().unwrap_or_default().to_owned();
     let without_values =
         parts.fold(first, |text, part| text + part.split_once(')').map_or(part, |(_, after)| after));
-    let said = rule.message.rsplit_once("\": ").map_or(&*rule.message, |(_, said)| said);
-    said.split(';').next().is_some_and(|clause| without_values.contains(clause))
+    let cel_message = rule.message.rsplit_once("\": ").map_or(&*rule.message, |(_, cel_message)| cel_message);
+    cel_message.split(';').next().is_some_and(|clause| without_values.contains(clause))
 }
 
 /// Returns the path of the innermost value that still fails when the objects and lists around it have nothing else.

@@ -94,10 +94,10 @@ impl Layers<'_> {
             return;
         }
         let provenance = effective.provenance();
-        let wanted = names_of(finding.path.trim_start_matches("spec."));
+        let target = names_of(finding.path.trim_start_matches("spec."));
         let origin = provenance.iter().find_map(|(path, leaf)| {
             let names = names_of(path);
-            (names.starts_with(&wanted) || wanted.starts_with(&names)).then_some(&leaf.origin)
+            (names.starts_with(&target) || target.starts_with(&names)).then_some(&leaf.origin)
         });
         let Some(origin @ (Origin::Config(key) | Origin::Runtime(key))) = origin else { return };
         finding.hint = Some(format!("the field comes from {origin}"));

@@ -131,9 +131,9 @@ fn argument(spec: &LLMInferenceServiceSpec, container: &str, word: &str) -> Opti
 /// Returns what a message of the command line says, without the usage.
 fn one_line(message: &str) -> String {
     let lines = message.lines().map(str::trim);
-    let said = lines
+    let sentences = lines
         .filter(|line| !line.is_empty())
         .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
-    let all: Vec<&str> = said.map(|line| line.trim_start_matches("error: ")).collect();
+    let all: Vec<&str> = sentences.map(|line| line.trim_start_matches("error: ")).collect();
     all.join("; ").replace("; tip: ", "; ")
 }

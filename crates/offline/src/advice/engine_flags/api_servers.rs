@@ -75,7 +75,7 @@ fn loads_adapters(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{about, said};
+    use super::super::tests::{about, finding_lines};
 
     #[test]
     fn a_number_of_api_servers_that_vllm_cannot_have_is_an_error() {
@@ -99,17 +99,17 @@ mod tests {
         assert_eq!(group("2"), [""; 0]);
         let open = "env: [{name: VLLM_ALLOW_RUNTIME_LORA_UPDATING, value: 'True'}]";
         assert_eq!(
-            said(&format!("args: ['--api-server-count=4']\n      {open}")),
+            finding_lines(&format!("args: ['--api-server-count=4']\n      {open}")),
             [
                 "error spec.template.containers[0].args[0]: makes vLLM start 4 API servers, which it refuses beside \
          VLLM_ALLOW_RUNTIME_LORA_UPDATING: it does not start (write 1, or let pods have their adapters from the start)"
             ],
         );
-        assert_eq!(said(&format!("args: ['--api-server-count=1']\n      {open}")), [""; 0]);
-        assert_eq!(said("args: ['--api-server-count=4']"), [""; 0]);
+        assert_eq!(finding_lines(&format!("args: ['--api-server-count=1']\n      {open}")), [""; 0]);
+        assert_eq!(finding_lines("args: ['--api-server-count=4']"), [""; 0]);
         // No script reads the variable without data parallel workers.
         assert_eq!(
-            said("env: [{name: VLLM_API_SERVER_COUNT, value: '4'}]"),
+            finding_lines("env: [{name: VLLM_API_SERVER_COUNT, value: '4'}]"),
             [
                 "warning spec.template.containers[0].env[0]: has no effect: vLLM 0.32.0 does not read VLLM_API_SERVER_COUNT (the start scripts of \
          presets with data parallel workers read it. Otherwise give vLLM the flag --api-server-count)"

@@ -66,12 +66,12 @@ pub(super) fn check(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{PRESET, about, said};
+    use super::super::tests::{PRESET, about, finding_lines};
 
     #[test]
     fn flags_that_need_more_devices_than_the_pod_has_are_warned_about() {
         let limits = "resources: {limits: {nvidia.com/gpu: '1'}}";
-        let found = said(&format!("args: [-tp, '8']\n      {limits}"));
+        let found = finding_lines(&format!("args: [-tp, '8']\n      {limits}"));
         assert_eq!(
             found,
             [format!(
@@ -81,7 +81,7 @@ mod tests {
             )]
         );
         for fields in ["args: [-tp, '8']".to_owned(), format!("args: [-tp, '1']\n      {limits}")] {
-            assert_eq!(said(&fields), [""; 0], "{fields}");
+            assert_eq!(finding_lines(&fields), [""; 0], "{fields}");
         }
     }
 

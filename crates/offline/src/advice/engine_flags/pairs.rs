@@ -83,7 +83,7 @@ fn less(uses: &Uses<'_>, flag: &str, others: &str, least: i64) -> Option<Advice>
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::said;
+    use super::super::tests::finding_lines;
 
     #[test]
     fn numbers_are_compared_with_each_other() {
@@ -125,7 +125,7 @@ mod tests {
                 "args[2]: has --data-parallel-external-lb, with which vLLM 0.32.0 needs --data-parallel-rank",
             ),
         ] {
-            let found = said(&format!("args: {args}"));
+            let found = finding_lines(&format!("args: {args}"));
             assert!(found.len() == 1 && found[0].contains(message), "{args}: {found:#?}");
         }
         for args in [
@@ -138,7 +138,7 @@ mod tests {
             "[--data-parallel-hybrid-lb, -dp, '2', -dpl, '1', --no-data-parallel-external-lb]",
             "[--data-parallel-external-lb, -dp, '2', --nnodes, '2']",
         ] {
-            assert_eq!(said(&format!("args: {args}")), [""; 0], "{args}");
+            assert_eq!(finding_lines(&format!("args: {args}")), [""; 0], "{args}");
         }
     }
 }

@@ -59,12 +59,12 @@ fn numbers(release: &str) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::said;
+    use super::super::tests::finding_lines;
 
     #[test]
     fn an_older_vllm_may_take_what_the_newest_refuses() {
         let with = |image: &str| {
-            said(&format!(
+            finding_lines(&format!(
                 "args: [--enable-chunked-prefill=False]\n      image: {image}\n      resources: {{limits: {{nvidia.com/gpu: 1}}}}"
             ))
         };
@@ -81,8 +81,9 @@ mod tests {
 
     #[test]
     fn flags_of_the_newest_vllm_are_right_for_its_image_and_warned_about_for_others() {
-        let with =
-            |args: &str, image: &str| said(&format!("args: {args}\n      image: vllm/vllm-openai:{image}"));
+        let with = |args: &str, image: &str| {
+            finding_lines(&format!("args: {args}\n      image: vllm/vllm-openai:{image}"))
+        };
         let unknown = |args: &str, image: &str| {
             let found = with(args, image);
             found.iter().filter(|found| found.contains("is no flag of")).cloned().collect::<Vec<_>>()

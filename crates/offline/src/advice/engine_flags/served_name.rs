@@ -70,12 +70,12 @@ fn positional(words: &[Word]) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{PRESET, said};
+    use super::super::tests::{PRESET, finding_lines};
 
     #[test]
     fn a_command_without_a_model_is_warned_about_whatever_its_name() {
-        let said = said("command: [vllm, serve]\n      args: [--served-model-name=m, --port=8000]");
-        assert!(said.len() == 1 && said[0].contains("names no model"), "{said:?}");
+        let found = finding_lines("command: [vllm, serve]\n      args: [--served-model-name=m, --port=8000]");
+        assert!(found.len() == 1 && found[0].contains("names no model"), "{found:?}");
     }
 
     #[test]
@@ -90,7 +90,7 @@ mod tests {
             ),
             ("command: [/bin/bash, -c]\n      args: ['exec vllm serve /mnt/models --port 8000']", "args[0]"),
         ] {
-            assert_eq!(said(fields), [format!("warning {PRESET}.{at}: {message}")], "{fields}");
+            assert_eq!(finding_lines(fields), [format!("warning {PRESET}.{at}: {message}")], "{fields}");
         }
         for fields in [
             "command: [vllm, serve, /mnt/models]\n      args: [--served-model-name=m]",
@@ -98,7 +98,7 @@ mod tests {
             "command: [/bin/bash, -c, 'vllm serve /mnt/models $ARGS']",
             "command: [/bin/bash, -c, 'vllm serve /mnt/models --served-model-name \"$NAME\"']",
         ] {
-            assert_eq!(said(fields), [""; 0], "{fields}");
+            assert_eq!(finding_lines(fields), [""; 0], "{fields}");
         }
     }
 }

@@ -5,21 +5,21 @@ use crate::advice::tests;
 pub(super) const PRESET: &str = "spec.template.containers[0]";
 
 /// Returns the findings about a service whose container main has these fields, as `severity path: message (hint)`.
-pub(super) fn said(fields: &str) -> Vec<String> {
+pub(super) fn finding_lines(fields: &str) -> Vec<String> {
     about(&format!(
         "  model: {{uri: 'hf://a/b', name: m}}\n  template:\n    containers:\n    - name: main\n      {fields}\n"
     ))
 }
 
 pub(super) fn about(spec: &str) -> Vec<String> {
-    let found = tests::said(&tests::service("one", spec)).into_iter();
+    let found = tests::finding_lines(&tests::service("one", spec)).into_iter();
     // Without the line and the column.
     found.map(|found| found.split_once(' ').unwrap().1.to_owned()).collect()
 }
 
 /// Asserts that arguments of a preset cause one finding, which begins and ends like this.
 fn assert_one(args: &str, severity: &str, message: &str, hint: &str) {
-    let found = said(&format!("args: {args}"));
+    let found = finding_lines(&format!("args: {args}"));
     let begin = format!("{severity} {PRESET}.args[0]: {message}");
     let is_it = |found: &String| found.starts_with(&begin) && found.ends_with(&format!("({hint})"));
     assert!(found.len() == 1 && found.iter().all(is_it), "{args}: {found:#?}\nexpected {begin} … ({hint})");
@@ -236,7 +236,7 @@ fn names_that_others_register_are_not_judged() {
         "[--block-size, '1']",
         "[\"--hf-overrides '{\\\"any\\\": 3}'\"]",
     ] {
-        assert_eq!(said(&format!("args: {args}")), [""; 0], "{args}");
+        assert_eq!(finding_lines(&format!("args: {args}")), [""; 0], "{args}");
     }
 }
 
@@ -272,7 +272,7 @@ fn flags_that_this_version_lacks_are_warnings_that_say_what_former_ones_became()
         assert_one(args, "warning", &message, &hint);
     }
     // It would be a shortened --device-ids.
-    let found = said("args: [--device, cuda]");
+    let found = finding_lines("args: [--device, cuda]");
     assert!(found[0].contains("has --device, which is no flag") && found.len() == 1, "{found:#?}");
 }
 
@@ -285,11 +285,13 @@ fn json_that_loses_its_quotes_is_an_error_with_what_vllm_gets() {
     );
     let hint = format!("put single quotes around it, inside of the value: `'{json}'`");
     assert_eq!(
-        said(&format!("args: ['--kv-transfer-config', '{json}']")),
+        finding_lines(&format!("args: ['--kv-transfer-config', '{json}']")),
         [format!("error {PRESET}.args[1]: {message} ({hint})")]
     );
     assert_eq!(
-        said(&format!("env: [{{name: VLLM_ADDITIONAL_ARGS, value: '--kv-transfer-config={json}'}}]")),
+        finding_lines(&format!(
+            "env: [{{name: VLLM_ADDITIONAL_ARGS, value: '--kv-transfer-config={json}'}}]"
+        )),
         [format!("error {PRESET}.env[0].value: {message} ({hint})")]
     );
     // A command without a shell gets it as it is.
@@ -299,7 +301,7 @@ fn json_that_loses_its_quotes_is_an_error_with_what_vllm_gets() {
             "command: [vllm, serve, /mnt/models, --served-model-name, m]\n      args: ['--kv-transfer-config', '{json}']"
         ),
     ] {
-        assert_eq!(said(&fields), [""; 0], "{fields}");
+        assert_eq!(finding_lines(&fields), [""; 0], "{fields}");
     }
 }
 
@@ -308,7 +310,7 @@ fn characters_of_the_shell_in_arguments_are_named() {
     let shell = "without quotes: the shell of the start script evaluates arguments, and";
     let hint = "put single quotes around the value, inside of the argument: `'…'`";
     assert_eq!(
-        said("args: ['--chat-template','Hello (x) $HOME | y']")[0],
+        finding_lines("args: ['--chat-template','Hello (x) $HOME | y']")[0],
         format!("error {PRESET}.args[1]: has `(` {shell} fails ({hint})")
     );
     assert_one(
@@ -323,7 +325,7 @@ fn characters_of_the_shell_in_arguments_are_named() {
         "has a quote (') without its end",
         "close the quote, or write a backslash before it",
     );
-    let lost = said(
+    let lost = finding_lines(
         "env:\n      - name: VLLM_ADDITIONAL_ARGS\n        value: |\n          --seed 1\n          --dtype half",
     );
     assert!(
@@ -339,7 +341,7 @@ fn flags_in_a_command_of_ones_own_are_checked_too() {
         "command: [/bin/bash, -c, 'exec vllm serve m --max-num-seqs 0 \"$@\"', --]",
         "command: [/bin/bash, -c, 'exec vllm serve m \"$@\"', --]\n      args: [--max-num-seqs, '0']",
     ] {
-        let found = said(fields);
+        let found = finding_lines(fields);
         assert!(
             found.len() == 1 && found[0].contains("gives --max-num-seqs the value 0"),
             "{fields}: {found:#?}"
@@ -360,7 +362,7 @@ fn arguments_that_vllm_takes_cause_no_word() {
         "[--served-model-name, m, --max-num-seqs, $MAX, $MORE, word]",
     ] {
         let variables = "env: [{name: MAX, value: '2'}, {name: MORE, value: --enforce-eager}]";
-        assert_eq!(said(&format!("args: {args}\n      {variables}")), [""; 0], "{args}");
+        assert_eq!(finding_lines(&format!("args: {args}\n      {variables}")), [""; 0], "{args}");
     }
 }
 
@@ -373,7 +375,11 @@ fn a_variable_that_nothing_sets_is_warned_about() {
         "set it there, unless the image does, or write the value",
     );
     for set in ["env: [{name: LENGTH, value: '1'}]", "envFrom: [{configMapRef: {name: all}}]"] {
-        assert_eq!(said(&format!("args: [--max-model-len, '$(LENGTH)']\n      {set}")), [""; 0], "{set}");
+        assert_eq!(
+            finding_lines(&format!("args: [--max-model-len, '$(LENGTH)']\n      {set}")),
+            [""; 0],
+            "{set}"
+        );
     }
 }
 
@@ -383,10 +389,10 @@ fn json_is_parsed_to_its_end() {
         ("[--kv-transfer-config, \"'{\\\"kv_role\\\":\\\"kv_both\\\"'\"]", "EOF while parsing an object"),
         ("[--kv-transfer-config, \"'{\\\"kv_role\\\":\\\"kv_both\\\",}'\"]", "trailing comma"),
     ] {
-        let found = said(&format!("args: {args}"));
+        let found = finding_lines(&format!("args: {args}"));
         assert!(found.len() == 1 && found[0].contains(&format!("correct the JSON: {hint}")), "{found:#?}");
     }
-    assert_eq!(said("args: [--limit-mm-per-prompt, \"'{\\\"image\\\": 1k}'\"]"), [""; 0]);
+    assert_eq!(finding_lines("args: [--limit-mm-per-prompt, \"'{\\\"image\\\": 1k}'\"]"), [""; 0]);
 }
 
 #[test]
@@ -410,12 +416,12 @@ fn commands_and_probes_that_cannot_work_are_named() {
             "warning spec.template.containers[0].startupProbe.httpGet.port: is web, which is not among the ports of container main",
         ),
     ] {
-        let found = said(fields);
+        let found = finding_lines(fields);
         assert!(found.len() == 1 && found[0].starts_with(expected), "{fields}: {found:#?}");
     }
     let sidecar = "\n    initContainers: [{name: front, image: a/b, restartPolicy: Always, ports: [{containerPort: 9999}]}]";
     assert_eq!(
-        said(&format!("readinessProbe: {{httpGet: {{path: /health, port: 9999}}}}{sidecar}")),
+        finding_lines(&format!("readinessProbe: {{httpGet: {{path: /health, port: 9999}}}}{sidecar}")),
         [""; 0]
     );
 }
@@ -423,14 +429,14 @@ fn commands_and_probes_that_cannot_work_are_named() {
 #[test]
 fn scripts_are_found_behind_the_options_of_their_shell() {
     for options in ["-c", "-euo, pipefail, -c", "--norc, -c", "-euc"] {
-        let found = said(&format!("command: [bash, {options}, 'vllm serve m --port=9000']"));
+        let found = finding_lines(&format!("command: [bash, {options}, 'vllm serve m --port=9000']"));
         assert!(found.len() == 1 && found[0].contains("listen on port 9000"), "{options}: {found:#?}");
     }
 }
 
 #[test]
 fn arithmetic_of_the_shell_is_no_mistake() {
-    assert_eq!(said("args: ['--max-model-len=$((4 * 1024))', --seed, '1']"), [""; 0]);
+    assert_eq!(finding_lines("args: ['--max-model-len=$((4 * 1024))', --seed, '1']"), [""; 0]);
 }
 
 #[test]
@@ -452,8 +458,9 @@ fn a_rank_of_adapters_that_vllm_does_not_have_is_warned_about() {
 
 #[test]
 fn a_misspelt_variable_for_arguments_is_warned_about() {
-    let with =
-        |command: &str, name: &str| said(&format!("{command}env: [{{name: {name}, value: --seed=1}}]"));
+    let with = |command: &str, name: &str| {
+        finding_lines(&format!("{command}env: [{{name: {name}, value: --seed=1}}]"))
+    };
     // Another test finds whole names that vLLM does not know.
     let wrong = |end: &str| format!("{}_{end}", "VLLM");
     for end in ["ADITIONAL_ARGS", "EXTRA_ARGS"] {
@@ -472,5 +479,5 @@ fn a_misspelt_variable_for_arguments_is_warned_about() {
 #[test]
 fn a_key_of_many_dots_does_not_overflow_the_stack() {
     let keys = ".a".repeat(500_000);
-    assert_eq!(said(&format!("args: ['--hf-overrides{keys}', '1']")), [""; 0]);
+    assert_eq!(finding_lines(&format!("args: ['--hf-overrides{keys}', '1']")), [""; 0]);
 }

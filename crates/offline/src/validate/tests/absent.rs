@@ -1,6 +1,6 @@
 //! What `validate` says about objects that the files refer to and do not contain.
 
-use super::{Finding, report, said, service};
+use super::{Finding, finding_lines, report, service};
 
 #[test]
 fn what_the_cluster_must_have_is_one_note_for_each_service() {
@@ -34,9 +34,9 @@ fn a_service_of_the_picker_is_not_noted_if_planning_stops_before_it() {
     let text =
         service("  router: {route: {}, gateway: {}, scheduler: {}}\n").replace("hf://org/model", "git://x");
     let found = report(&text);
-    let said: Vec<&str> = found.findings.iter().map(|one| one.message.as_str()).collect();
+    let finding_lines: Vec<&str> = found.findings.iter().map(|one| one.message.as_str()).collect();
     assert_eq!(
-        said,
+        finding_lines,
         ["failed to attach model artifacts to main deployment: unsupported schema in model URI: git://x"]
     );
 }
@@ -51,7 +51,7 @@ fn the_gateways_of_a_route_in_a_service_are_noted_without_that_of_the_platform()
         report(&service(&route)).findings.iter().map(Finding::line).collect::<Vec<_>>(),
         ["f.yaml:4:1: note: spec: refers to objects that are not in these files: Gateway infra/edge"]
     );
-    assert_eq!(said(&service("  router: {route: {}}\n")), Vec::<String>::new());
+    assert_eq!(finding_lines(&service("  router: {route: {}}\n")), Vec::<String>::new());
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn what_pickers_read_is_checked_as_their_definitions_say() {
     };
     for group in ["inference.networking.x-k8s.io", "llm-d.ai"] {
         assert_eq!(
-            said(&objective(group, "{prioritty: 1, priority: high}")),
+            finding_lines(&objective(group, "{prioritty: 1, priority: high}")),
             [
                 "5:1 error spec.poolRef FieldValueRequired",
                 "5:8 error spec.prioritty UnknownField (did you mean `priority`?)",
@@ -202,9 +202,9 @@ fn what_pickers_read_is_checked_as_their_definitions_say() {
                 + &objective(group, &format!("{{poolRef: {{name: {pool}}}}}"))
         };
         // The controller makes this pool.
-        assert_eq!(said(&named("one-inference-pool")), [""; 0]);
+        assert_eq!(finding_lines(&named("one-inference-pool")), [""; 0]);
         assert_eq!(
-            said(&named("one-inference-pol")),
+            finding_lines(&named("one-inference-pol")),
             ["12:18 note spec.poolRef.name NotInTheseFiles (did you mean `one-inference-pool`?)"]
         );
     }
@@ -342,7 +342,7 @@ fn a_claim_of_one_node_is_no_place_for_several_pods() {
         let text = service(lines).replace("hf://org/model", "pvc://models/llama") + &claim;
         report(&text).findings.iter().map(Finding::line).collect::<Vec<_>>()
     };
-    let said = |mode: &str, who: &str, pods: u32| {
+    let finding_lines = |mode: &str, who: &str, pods: u32| {
         let rest = if mode == "ReadWriteOnce" { "those on other nodes" } else { "the others" };
         [format!(
             "f.yaml:6:5: warning: spec.model.uri: mounts PersistentVolumeClaim models, which is {mode}, so {who}, and the service has up \
@@ -350,13 +350,13 @@ fn a_claim_of_one_node_is_no_place_for_several_pods() {
         )]
     };
     let node = "only pods on one node mount it";
-    assert_eq!(with("  replicas: 3\n", "ReadWriteOnce"), said("ReadWriteOnce", node, 3));
+    assert_eq!(with("  replicas: 3\n", "ReadWriteOnce"), finding_lines("ReadWriteOnce", node, 3));
     assert_eq!(
         with("  replicas: 3\n", "ReadWriteOncePod"),
-        said("ReadWriteOncePod", "one pod only mounts it", 3)
+        finding_lines("ReadWriteOncePod", "one pod only mounts it", 3)
     );
     let group = "  parallelism: {data: 4, dataLocal: 2}\n  worker: {containers: [{name: main}]}\n";
-    assert_eq!(with(group, "ReadWriteOnce"), said("ReadWriteOnce", node, 2));
+    assert_eq!(with(group, "ReadWriteOnce"), finding_lines("ReadWriteOnce", node, 2));
     assert_eq!(with("", "ReadWriteOnce"), [""; 0]);
     assert_eq!(with("  replicas: 3\n", "ReadWriteMany"), [""; 0]);
     assert_eq!(with("  replicas: 3\n", "ReadWriteOnce, ReadOnlyMany"), [""; 0]);

@@ -1,6 +1,6 @@
 //! What `validate` says about routes and the Gateways in the same files.
 
-use super::{report, said, told};
+use super::{finding_lines, finding_messages, report};
 
 /// Returns a Gateway `infra/gw` with this listener, which is written in line 7.
 fn gateway(listener: &str) -> String {
@@ -42,9 +42,9 @@ fn a_listener_that_admits_its_own_namespace_only_serves_no_service_of_another() 
     );
     assert!(!found.is_clean());
     let open = gateway("protocol: HTTP, allowedRoutes: {namespaces: {from: All}}");
-    assert_eq!(said(&(open + &service(OWN))), [""; 0]);
+    assert_eq!(finding_lines(&(open + &service(OWN))), [""; 0]);
     let same = text.replace("namespace: tenant", "namespace: infra");
-    assert_eq!(said(&same), [""; 0]);
+    assert_eq!(finding_lines(&same), [""; 0]);
 }
 
 #[test]
@@ -56,19 +56,22 @@ fn labels_decide_if_the_namespace_is_in_the_files() {
     };
     let by_team = select("{matchLabels: {team: a}}");
     // Somebody may have labelled the namespace on the cluster.
-    assert_eq!(said(&by_team), [""; 0]);
-    assert_eq!(said(&(by_team.clone() + &namespace("tenant", "a"))), [""; 0]);
+    assert_eq!(finding_lines(&by_team), [""; 0]);
+    assert_eq!(finding_lines(&(by_team.clone() + &namespace("tenant", "a"))), [""; 0]);
     let warning = "14:40 warning spec.router.gateway.refs[0] NotAllowedByListeners (listener web (f.yaml:7:5) selects namespaces by \
                    labels that Namespace tenant does not have: see allowedRoutes.namespaces.selector)";
-    assert_eq!(said(&(by_team + &namespace("tenant", "b"))), [warning]);
+    assert_eq!(finding_lines(&(by_team + &namespace("tenant", "b"))), [warning]);
     // The API server gives this label to each namespace.
-    assert_eq!(said(&select("{matchLabels: {kubernetes.io/metadata.name: tenant}}")), [""; 0]);
-    assert_eq!(said(&select("{matchLabels: {kubernetes.io/metadata.name: other, team: a}}")), [warning]);
+    assert_eq!(finding_lines(&select("{matchLabels: {kubernetes.io/metadata.name: tenant}}")), [""; 0]);
+    assert_eq!(
+        finding_lines(&select("{matchLabels: {kubernetes.io/metadata.name: other, team: a}}")),
+        [warning]
+    );
 }
 
 #[test]
 fn protocols_and_kinds_without_http_routes_and_other_hostnames_are_named() {
-    let reasons = |listener: &str, router: &str| said(&(gateway(listener) + &service(router)));
+    let reasons = |listener: &str, router: &str| finding_lines(&(gateway(listener) + &service(router)));
     let all = "allowedRoutes: {namespaces: {from: All}}";
     assert_eq!(
         reasons(&format!("protocol: TCP, {all}"), OWN),
@@ -130,7 +133,9 @@ fn what_our_own_class_refuses_is_an_error_if_the_gateway_is_in_the_files() {
                  ReplaceFullPath, replaceFullPath: other}}}\n";
     let of_class = |class: &str| {
         let gateway = gateway("protocol: HTTP}\n  - {name: raw, port: 81, protocol: TCP");
-        told(&(gateway.replace("gatewayClassName: x", &format!("gatewayClassName: {class}")) + route))
+        finding_messages(
+            &(gateway.replace("gatewayClassName: x", &format!("gatewayClassName: {class}")) + route),
+        )
     };
     let ours = of_class("longboat");
     let begins = [

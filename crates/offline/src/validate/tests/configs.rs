@@ -1,6 +1,6 @@
 //! Configs that no service uses.
 
-use super::{report, said};
+use super::{finding_lines, report};
 
 /// Returns a config with these lines in its spec. The first one is line 5.
 fn config(lines: &str) -> String {
@@ -14,7 +14,7 @@ fn a_config_that_nothing_uses_is_checked_with_a_service_of_its_own() {
     let arguments =
         config("  template:\n    containers:\n    - name: main\n      args: [--max-model-len, many]\n");
     assert_eq!(
-        said(&arguments),
+        finding_lines(&arguments),
         [
             "8:14 warning spec.template.containers[0].args[0] FlagValue (correct the value, or remove the flag)"
         ]
@@ -24,7 +24,7 @@ fn a_config_that_nothing_uses_is_checked_with_a_service_of_its_own() {
          EndpointPickerConfig\n          plugins:\n          - type: queue-scorrer\n",
     );
     assert_eq!(
-        said(&picker),
+        finding_lines(&picker),
         ["12:13 warning spec.router.scheduler.config.inline.plugins[0].type PickerConfigRefused"]
     );
     assert!(report(&picker).is_clean());
@@ -43,6 +43,6 @@ fn nothing_is_said_about_what_a_config_leaves_to_services() {
         "  template:\n    containers:\n    - name: main\n      image: vllm/vllm-openai:v1\n      env:\n      - name: TEAM\n        value: \
          '{{ index .ObjectMeta.Annotations `team` }}'\n",
     ] {
-        assert_eq!(said(&config(lines)), [""; 0], "{lines}");
+        assert_eq!(finding_lines(&config(lines)), [""; 0], "{lines}");
     }
 }

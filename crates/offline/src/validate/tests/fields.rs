@@ -1,11 +1,11 @@
 //! Fields and their values: what the schemas, the rules and the webhook refuse.
 
-use super::{Source, report, said, service, told};
+use super::{Source, finding_lines, finding_messages, report, service};
 
 #[test]
 fn unknown_fields_are_errors_with_what_was_meant() {
     assert_eq!(
-        said(&service(
+        finding_lines(&service(
             "  replcas: 2\n  workerSpec: {}\n  parallelism:\n    tensorParallelSize: 2\n  template:\n    containers:\n    - name: main\n      imag: x\n"
         )),
         [
@@ -30,9 +30,10 @@ fn fields_of_articles_and_other_tools_come_with_their_place_here() {
         ("spec.router.route.httpRoute", "`route: {}`"),
         ("spec.router.scheduler.endpointPickerConfig", "`config: {inline: …}`"),
     ] {
-        let found = said(&service(lines));
-        let told = found.iter().find(|line| line.contains(&format!("{field} UnknownField"))).expect(field);
-        assert!(told.contains(advice), "{told}");
+        let found = finding_lines(&service(lines));
+        let finding_messages =
+            found.iter().find(|line| line.contains(&format!("{field} UnknownField"))).expect(field);
+        assert!(finding_messages.contains(advice), "{finding_messages}");
     }
 }
 
@@ -43,7 +44,7 @@ fn what_is_to_be_replaced_first_is_said_in_each_form() {
         ("'a-${MODEL_NAME}'", "`${MODEL_NAME}` is not replaced here"),
         ("<model-name>", "replace the placeholder `<model-name>` first"),
     ] {
-        let found = said(&service("").replace("name: one", &format!("name: {name}")));
+        let found = finding_lines(&service("").replace("name: one", &format!("name: {name}")));
         let mut errors = found.iter().filter(|line| line.contains(" error ")).peekable();
         assert!(errors.peek().is_some() && errors.all(|line| line.contains(advice)), "{found:#?}");
     }
@@ -81,7 +82,7 @@ fn annotations_and_labels_without_quotes_come_with_the_quoted_form() {
     let metadata =
         "{name: one, annotations: {serving.kserve.io/stop: true, a: b}, labels: {level: 2, version: 1.10}}";
     assert_eq!(
-        said(&service("").replace("{name: one}", metadata)),
+        finding_lines(&service("").replace("{name: one}", metadata)),
         [
             "3:37 error metadata.annotations[serving.kserve.io/stop] BadRequest (the value must be a string: put what is \
              written here in quotes)",
@@ -90,7 +91,7 @@ fn annotations_and_labels_without_quotes_come_with_the_quoted_form() {
         ]
     );
     assert_eq!(
-        said(&service("  annotations: {serving.kserve.io/model-based-routing-enabled: true}\n")),
+        finding_lines(&service("  annotations: {serving.kserve.io/model-based-routing-enabled: true}\n")),
         [
             "7:17 error spec.annotations[serving.kserve.io/model-based-routing-enabled] FieldValueTypeInvalid (the value must be \
              a string: put what is written here in quotes)"
@@ -103,7 +104,7 @@ fn a_field_that_must_go_is_not_warned_about() {
     let runtime = "---\napiVersion: serving.kserve.io/v1alpha1\nkind: ServingRuntime\nmetadata: {name: mine}\nspec:\n  \
                    supportedModelFormats: [{name: llama.cpp}]\n  containers: [{name: main, image: x}]\n";
     let lines = "  runtime: mine\n  parallelism: {data: 5, dataLocal: 2}\n  worker: {containers: []}\n";
-    let found = said(&format!("{}{runtime}", service(lines)));
+    let found = finding_lines(&format!("{}{runtime}", service(lines)));
     assert_eq!(found.iter().filter(|text| text.contains("spec.parallelism.data ")).count(), 1, "{found:#?}");
     assert!(found.iter().any(|text| text.contains("error spec.parallelism.data")), "{found:#?}");
 }
@@ -111,7 +112,7 @@ fn a_field_that_must_go_is_not_warned_about() {
 #[test]
 fn wrong_types_values_and_bounds_are_found_where_they_stand() {
     assert_eq!(
-        said(&service("  replicas: \"3\"\n")),
+        finding_lines(&service("  replicas: \"3\"\n")),
         ["7:3 error spec.replicas FieldValueTypeInvalid (write it without quotes: 3)"]
     );
     for (field, expected) in [
@@ -143,9 +144,9 @@ fn wrong_types_values_and_bounds_are_found_where_they_stand() {
              empty one)",
         ),
     ] {
-        assert_eq!(said(&service(&format!("  {field}\n"))), [expected]);
+        assert_eq!(finding_lines(&service(&format!("  {field}\n"))), [expected]);
     }
-    assert_eq!(said(&service("  replicas: -1\n")), ["7:3 error spec.replicas FieldValueInvalid"]);
+    assert_eq!(finding_lines(&service("  replicas: -1\n")), ["7:3 error spec.replicas FieldValueInvalid"]);
 }
 
 #[test]
@@ -261,14 +262,14 @@ fn what_people_write_at_another_place_or_leave_open_is_told_its_form() {
 fn maps_that_should_be_lists_or_texts_are_told_so_with_their_key() {
     let env = "  template:\n    containers:\n    - name: main\n      env: {HF_TOKEN: x, B: y}\n";
     assert_eq!(
-        said(&service(env)),
+        finding_lines(&service(env)),
         [
             "10:7 error spec.template.containers[0].env FieldValueTypeInvalid (write each variable as an item of a list: `- {name: B, value: …}`)"
         ]
     );
     let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n  a: x\n  port: 8000\n  flag.on: true\n  b: {c: d}\n";
     assert_eq!(
-        said(map),
+        finding_lines(map),
         [
             "6:3 error data[port] BadRequest (put it in quotes: \"8000\")",
             "7:3 error data[flag.on] BadRequest (the value must be a string: put what is written here in quotes)",
@@ -279,7 +280,7 @@ fn maps_that_should_be_lists_or_texts_are_told_so_with_their_key() {
 
 #[test]
 fn a_mistake_that_a_rule_and_the_webhook_find_is_told_once_at_the_exact_field() {
-    let found = told(&service(
+    let found = finding_messages(&service(
         "  replicas: 2\n  scaling:\n    minReplicas: 5\n    maxReplicas: 2\n    wva: {hpa: {}, keda: {}}\n",
     ));
     assert_eq!(found.len(), 3, "{found:#?}");
@@ -290,7 +291,7 @@ fn a_mistake_that_a_rule_and_the_webhook_find_is_told_once_at_the_exact_field() 
     assert!(found[1].starts_with("9 error spec.scaling: ") && found[1].contains("minReplicas cannot exceed"));
     assert!(found[2].starts_with("11 error spec.scaling.wva: ") && found[2].contains("hpa and keda"));
     // Both workloads have the mistake, and both are told.
-    let both = told(&service(
+    let both = finding_messages(&service(
         "  scaling: {minReplicas: 5, maxReplicas: 2, wva: {hpa: {}}}\n  prefill:\n    scaling: {minReplicas: 4, maxReplicas: 3, wva: {hpa: {}}}\n",
     ));
     assert_eq!(both.len(), 2, "{both:#?}");
@@ -302,8 +303,9 @@ fn a_mistake_that_a_rule_and_the_webhook_find_is_told_once_at_the_exact_field() 
 
 #[test]
 fn the_metadata_of_a_pod_is_told_its_place() {
-    let found =
-        said(&service("  template:\n    metadata: {annotations: {a: b}}\n    spec: {containers: []}\n"));
+    let found = finding_lines(&service(
+        "  template:\n    metadata: {annotations: {a: b}}\n    spec: {containers: []}\n",
+    ));
     let advice = "a template here is the spec of a pod: write";
     assert_eq!(
         found,
@@ -320,7 +322,7 @@ fn the_metadata_of_a_pod_is_told_its_place() {
 #[test]
 fn a_list_in_place_of_a_string_is_told_how_to_write_it() {
     assert_eq!(
-        said(&service("    name: [a, b]\n")),
+        finding_lines(&service("    name: [a, b]\n")),
         [
             "7:5 error spec.model.name FieldValueTypeInvalid (the value must be one string: write it without brackets and dashes)"
         ]

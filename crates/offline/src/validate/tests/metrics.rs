@@ -23,18 +23,21 @@ fn a_trigger_by_cpu_or_memory_needs_requests_of_the_containers() {
              template:\n    containers:\n    - {{name: main, resources: {{{resources}}}}}\n    - {{name: logs, image: a, resources: {{limits: {{cpu: 1}}}}}}\n"
         ))
     };
-    let said = |text: &str| report(text).findings.iter().map(Finding::line).collect::<Vec<_>>();
+    let finding_lines = |text: &str| report(text).findings.iter().map(Finding::line).collect::<Vec<_>>();
     let refused = |container: &str| {
         format!(
             "f.yaml:11:9: warning: spec.scaling.keda.triggers[0].type: is memory, and container {container} of Deployment one-kserve has no \
              memory request: KEDA refuses the trigger, so nothing scales the workload"
         )
     };
-    assert_eq!(said(&with("memory", "", "")), [refused("main")]);
-    assert_eq!(said(&with("memory", "", "requests: {memory: 1Gi}")), [refused("logs")]);
-    assert_eq!(said(&with("memory", ", containerName: main", "requests: {memory: 1Gi}")), [""; 0]);
-    assert_eq!(said(&with("memory", ", containerName: main", "limits: {memory: 1Gi}")), [""; 0]);
-    assert_eq!(said(&with("memory", ", containerName: main", "requests: {memory: 0}")), [refused("main")]);
+    assert_eq!(finding_lines(&with("memory", "", "")), [refused("main")]);
+    assert_eq!(finding_lines(&with("memory", "", "requests: {memory: 1Gi}")), [refused("logs")]);
+    assert_eq!(finding_lines(&with("memory", ", containerName: main", "requests: {memory: 1Gi}")), [""; 0]);
+    assert_eq!(finding_lines(&with("memory", ", containerName: main", "limits: {memory: 1Gi}")), [""; 0]);
+    assert_eq!(
+        finding_lines(&with("memory", ", containerName: main", "requests: {memory: 0}")),
+        [refused("main")]
+    );
     let range = "---\napiVersion: v1\nkind: LimitRange\nmetadata: {name: r}\nspec: {limits: []}\n";
-    assert_eq!(said(&(with("memory", "", "") + range)), [""; 0]);
+    assert_eq!(finding_lines(&(with("memory", "", "") + range)), [""; 0]);
 }

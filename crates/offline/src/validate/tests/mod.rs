@@ -28,7 +28,7 @@ fn report(text: &str) -> Report {
 }
 
 /// Returns the findings as `line:column severity path reason`, followed by the hint if there is one.
-fn said(text: &str) -> Vec<String> {
+fn finding_lines(text: &str) -> Vec<String> {
     let show = |finding: &Finding| {
         let (line, column) = (finding.line.unwrap_or_default(), finding.column.unwrap_or_default());
         let hint = finding.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
@@ -53,7 +53,7 @@ fn a_sound_service_is_checked_and_nothing_is_said() {
 }
 
 /// Returns the findings as `line severity path: message`.
-fn told(text: &str) -> Vec<String> {
+fn finding_messages(text: &str) -> Vec<String> {
     let show = |finding: &Finding| {
         let Finding { severity, path, message, .. } = finding;
         format!("{} {} {path}: {message}", finding.line.unwrap_or_default(), severity.name())

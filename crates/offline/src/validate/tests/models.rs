@@ -1,12 +1,12 @@
 //! Models, and what an engine can serve.
 
-use super::{Finding, report, said, service};
+use super::{Finding, finding_lines, report, service};
 
 #[test]
 fn a_name_of_the_model_that_no_path_can_have_is_told_what_it_may_have() {
     let text = service("    name: 'é'\n  router: {gateway: {}, route: {}, scheduler: {}}\n");
     assert_eq!(
-        said(&text),
+        finding_lines(&text),
         [
             "7:5 error spec.model.name InvalidRenderedConfig (the route has the name in its paths: use letters, digits and any of -._~)"
         ]
@@ -16,13 +16,13 @@ fn a_name_of_the_model_that_no_path_can_have_is_told_what_it_may_have() {
 #[test]
 fn a_model_that_nobody_can_fetch_is_an_error() {
     assert_eq!(
-        said(&service("").replace("hf://org/model", "ftp://host/model")),
+        finding_lines(&service("").replace("hf://org/model", "ftp://host/model")),
         [
             "6:5 error spec.model.uri ReconcileSingleNodeWorkloadError (models are downloaded from hf://, s3://, gs://, http(s)://, pvc://, oci:// or file://)"
         ]
     );
     assert_eq!(
-        said(&service("").replace("hf://org/model", "\"\"")),
+        finding_lines(&service("").replace("hf://org/model", "\"\"")),
         [
             "6:5 error spec.model.uri ReconcileSingleNodeWorkloadError (set the address of the model: hf://, s3://, gs://, http(s)://, pvc://, oci:// or file://)"
         ]
@@ -43,18 +43,18 @@ fn adapters_that_would_share_a_folder_are_told_apart_or_refused() {
             .concat();
         format!("    lora:\n      adapters:\n{lines}")
     };
-    assert_eq!(said(&service(&adapters(&["a/b", "a-b"]))), Vec::<String>::new());
+    assert_eq!(finding_lines(&service(&adapters(&["a/b", "a-b"]))), Vec::<String>::new());
     // The folder of "a/b" beside "a-b".
     let path = longboat_api::lora_paths::mount_paths(&["a/b", "a-b"]).unwrap().remove(0);
     let literal = path.strip_prefix("/mnt/lora/").unwrap();
-    let found = said(&service(&adapters(&["a/b", "a-b", literal])));
+    let found = finding_lines(&service(&adapters(&["a/b", "a-b", literal])));
     assert_eq!(found, ["8:7 error spec.model.lora.adapters FieldValueInvalid"]);
     // A config is merged before anybody knows which adapters the service has.
     let config = format!(
         "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {{name: named}}\nspec:\n  model:\n    uri: hf://org/model\n{}",
         adapters(&["a/b", "a-b", literal])
     );
-    let found = said(&(service("  baseRefs: [{name: named}]\n") + &config));
+    let found = finding_lines(&(service("  baseRefs: [{name: named}]\n") + &config));
     assert!(
         found.iter().any(|line| line.ends_with("error spec.model.lora LoRAMountPathCollision")),
         "{found:#?}"
@@ -154,9 +154,9 @@ fn what_a_cluster_accepts_and_cannot_serve_is_named_at_its_field() {
             vec!["8:23 error spec.kvCacheOffloading.cpu FieldValueInvalid"],
         ),
     ] {
-        assert_eq!(said(&text), expected, "{text}");
+        assert_eq!(finding_lines(&text), expected, "{text}");
     }
-    let pool = said(&service(
+    let pool = finding_lines(&service(
         "  router:\n    route: {}\n    scheduler:\n      pool: {spec: {targetPorts: [{number: 1}]}}\n",
     ));
     let wanting = ["endpointPickerRef", "selector"];
@@ -166,7 +166,7 @@ fn what_a_cluster_accepts_and_cannot_serve_is_named_at_its_field() {
             format!("10:14 error spec.router.scheduler.pool.spec.{field} FieldValueRequired{POOL}")
         })
     );
-    let warnings = said(&service(picker));
+    let warnings = finding_lines(&service(picker));
     let twice = "12:44 warning spec.router.scheduler.template.containers[0].args Warning";
     assert!(warnings.iter().any(|line| line == twice), "{warnings:#?}");
 }

@@ -2,7 +2,7 @@
 
 use longboat_manifest::parse;
 
-use super::{report, said, service, told};
+use super::{finding_lines, finding_messages, report, service};
 use crate::{Settings, finding::INFERENCE_SERVICE, render, scene::Scene};
 
 #[test]
@@ -13,7 +13,11 @@ fn pools_in_the_form_of_the_other_version_are_recognised() {
     assert!(hints.iter().any(|hint| hint.contains("`selector.matchLabels`")), "{hints:#?}");
     assert!(hints.iter().any(|hint| hint.contains("targetPorts: [{number: 8000}]")), "{hints:#?}");
     let criticality = service("").replace("uri:", "criticality: High\n    uri:");
-    assert!(said(&criticality)[0].contains("only v1alpha1 has this field"), "{:?}", said(&criticality));
+    assert!(
+        finding_lines(&criticality)[0].contains("only v1alpha1 has this field"),
+        "{:?}",
+        finding_lines(&criticality)
+    );
 }
 
 #[test]
@@ -23,7 +27,7 @@ fn objects_that_are_given_twice_and_kinds_that_are_not_known_are_said() {
         "{map}---\n{map}---\napiVersion: example.com/v1\nkind: Odd\nmetadata: {{name: b}}\n---\napiVersion: serving.kserve.io/v1alpha3\nkind: LLMInferenceService\nmetadata: {{name: c}}\n"
     );
     assert_eq!(
-        said(&text),
+        finding_lines(&text),
         [
             "7:12 error metadata.name Duplicate (the second object would replace the first one: remove or \
              rename one of them)",
@@ -36,7 +40,9 @@ fn objects_that_are_given_twice_and_kinds_that_are_not_known_are_said() {
 #[test]
 fn kinds_of_other_groups_and_names_of_no_namespace_are_told_apart() {
     let object = |api_version: &str, kind: &str| {
-        said(&format!("apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: a}}\nspec: {{}}\n"))
+        finding_lines(&format!(
+            "apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: a}}\nspec: {{}}\n"
+        ))
     };
     let note = ["1:1 note  NotChecked"];
     let not_run = format!("1:1 note  NotChecked ({INFERENCE_SERVICE})");
@@ -53,7 +59,7 @@ fn kinds_of_other_groups_and_names_of_no_namespace_are_told_apart() {
     );
     assert_eq!(object("gateway.networking.k8s.io/v1beta1", "HTTPRoute"), [""; 0]);
     let namespace = |name: &str| {
-        said(
+        finding_lines(
             &service("  router: {route: {}, gateway: {}}\n")
                 .replace("{name: one}", &format!("{{name: one, namespace: {name}}}")),
         )
@@ -70,7 +76,7 @@ fn kinds_of_other_groups_and_names_of_no_namespace_are_told_apart() {
 #[test]
 fn other_kinds_are_checked_as_a_server_does() {
     let text = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec:\n  replica: 1\n  selector: {matchLabels: {a: b}}\n  template:\n    metadata: {labels: {a: c}}\n    spec: {containers: [{name: x, image: example/y}]}\n---\napiVersion: v1\nkind: Service\nmetadata: {name: b}\nspec: {ports: [{port: 80}], selector: {a: b}}\n";
-    let found = said(text);
+    let found = finding_lines(text);
     assert!(found[0].starts_with("5:3 error spec.replica UnknownField"), "{found:#?}");
     assert!(found[1].contains("error spec.template.metadata.labels FieldValueInvalid"), "{found:#?}");
     assert_eq!(found.len(), 2, "{found:#?}");
@@ -81,7 +87,7 @@ fn old_objects_are_checked_by_their_own_schema_and_with_their_layers() {
     let text = service("  router: {route: {}, gateway: {}, scheduler: {}}\n").replace("v1alpha2", "v1alpha1");
     assert!(report(&text).is_clean(), "{:#?}", report(&text).findings);
     assert_eq!(
-        said(&service("  replcas: 1\n").replace("v1alpha2", "v1alpha1")),
+        finding_lines(&service("  replcas: 1\n").replace("v1alpha2", "v1alpha1")),
         ["7:3 error spec.replcas UnknownField (did you mean `replicas`?)"]
     );
 }
@@ -90,9 +96,11 @@ fn old_objects_are_checked_by_their_own_schema_and_with_their_layers() {
 fn names_that_no_server_takes_are_refused() {
     let text = service("").replace("name: one", "name: One");
     assert!(
-        said(&text).iter().any(|line| line.starts_with("3:12 error metadata.name FieldValueInvalid")),
+        finding_lines(&text)
+            .iter()
+            .any(|line| line.starts_with("3:12 error metadata.name FieldValueInvalid")),
         "{:?}",
-        said(&text)
+        finding_lines(&text)
     );
 }
 
@@ -134,7 +142,7 @@ fn contents_that_longboat_cannot_read_are_errors_at_their_key() {
             ],
         ),
     ] {
-        assert_eq!(said(&text), expected, "{text}");
+        assert_eq!(finding_lines(&text), expected, "{text}");
     }
 }
 
@@ -143,7 +151,7 @@ fn plain_text_in_the_data_of_a_secret_is_told_its_place() {
     let secret =
         "apiVersion: v1\nkind: Secret\nmetadata: {name: token}\ndata:\n  a: aGY=\n  HF_TOKEN: hf_abc def\n";
     assert_eq!(
-        said(secret),
+        finding_lines(secret),
         [
             "6:3 error data[HF_TOKEN] BadRequest (the values of `data` are base64: write plain text below `stringData`)"
         ]
@@ -157,7 +165,7 @@ fn a_value_that_does_not_decode_is_told_its_place() {
             "apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec:\n  containers:\n  - {{name: a, image: b}}\n  - {{name: c, image: d, \
              {container}}}\n"
         );
-        told(&text).into_iter().next().unwrap_or_default()
+        finding_messages(&text).into_iter().next().unwrap_or_default()
     };
     for (container, start) in [
         (
@@ -174,14 +182,14 @@ fn a_value_that_does_not_decode_is_told_its_place() {
 
 #[test]
 fn an_item_without_a_value_is_told_its_place() {
-    let lora = told(
+    let lora = finding_messages(
         &service("").replace("uri: hf://org/model", "uri: hf://org/model\n    lora: {adapters: [null]}"),
     );
     assert_eq!(
         lora,
         ["7 error spec.model.lora.adapters[0]: has no value: remove the item, or write its value"]
     );
-    let base = told(&service("  baseRefs:\n  -\n"));
+    let base = finding_messages(&service("  baseRefs:\n  -\n"));
     assert!(base.len() == 1 && base[0].starts_with("8 error spec.baseRefs[0]: "), "{base:#?}");
 }
 
@@ -195,7 +203,7 @@ fn only_one_priority_class_can_be_the_default() {
     };
     let text = [class("a", true), class("b", false), class("c", true)].concat();
     let why = "PriorityClass a is already marked as default. Only one default can exist";
-    assert_eq!(told(&text), [format!("17 error globalDefault: {why}")]);
+    assert_eq!(finding_messages(&text), [format!("17 error globalDefault: {why}")]);
 }
 
 /// A service whose pod has this many containers, beside that of the preset, with these lines each.
@@ -259,7 +267,7 @@ fn an_object_with_the_name_of_a_child_is_an_error_of_the_service_whatever_its_ki
         let object = format!(
             "---\napiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: {name}}}\nspec: {spec}\n"
         );
-        let found = told(&(service(lines) + &object));
+        let found = finding_messages(&(service(lines) + &object));
         let end = format!(
             ".{kind} default/{name}: it is not controlled by v1alpha2.LLMInferenceService default/one"
         );
@@ -274,5 +282,5 @@ fn an_object_with_the_name_of_a_child_is_an_error_of_the_service_whatever_its_ki
     // Its certificate is issued later.
     let own =
         own.split("---\n").filter(|one| !one.contains("\nkind: Secret\n")).collect::<Vec<_>>().join("---\n");
-    assert_eq!(said(&format!("{}---\n{own}", service(router))), [""; 0]);
+    assert_eq!(finding_lines(&format!("{}---\n{own}", service(router))), [""; 0]);
 }

@@ -2,7 +2,7 @@
 
 use super::{Finding, report, service};
 
-fn said(text: &str) -> Vec<String> {
+fn finding_lines(text: &str) -> Vec<String> {
     let found = report(text).findings.into_iter().filter(|finding| finding.reason != "NotInTheseFiles");
     let show = |finding: Finding| {
         let hint = finding.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
@@ -21,7 +21,7 @@ fn said(text: &str) -> Vec<String> {
 fn with(rule: &str) -> Vec<String> {
     let route = "---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: r}\nspec: {parentRefs: [{name: gw}], rules: [";
     let router = "  router: {route: {http: {refs: [{name: r}]}}, scheduler: {}}\n";
-    said(&format!("{}{route}{rule}]}}\n", service(router)))
+    finding_lines(&format!("{}{route}{rule}]}}\n", service(router)))
 }
 
 const POOL: &str =
@@ -62,7 +62,7 @@ fn a_rule_in_the_service_is_judged_like_a_route_of_its_own() {
     let router = format!(
         "  router: {{gateway: {{}}, scheduler: {{}}, route: {{http: {{spec: {{rules: [{rule}]}}}}}}}}\n"
     );
-    let found = said(&service(&router));
+    let found = finding_lines(&service(&router));
     let about: Vec<_> = found.iter().filter(|line| line.contains("vLLM has no such path")).collect();
     let [line] = about.as_slice() else { panic!("{found:?}") };
     assert!(
@@ -72,7 +72,7 @@ fn a_rule_in_the_service_is_judged_like_a_route_of_its_own() {
     // Another server has paths of its own.
     let own =
         format!("{router}  template: {{containers: [{{name: main, image: x, command: [my-server]}}]}}\n");
-    let found = said(&service(&own));
+    let found = finding_lines(&service(&own));
     assert!(!found.iter().any(|line| line.contains("vLLM has no such path")), "{found:?}");
 }
 
@@ -159,7 +159,7 @@ fn a_back_end_that_no_gateway_serves_is_an_error() {
         assert_eq!(to(reference), [""; 0], "{reference}");
     }
     let rule = "{backendRefs: [{kind: InferencePool, name: a}]}";
-    let own = said(&service(&format!(
+    let own = finding_lines(&service(&format!(
         "  router: {{route: {{http: {{spec: {{rules: [{rule}]}}}}}}, gateway: {{}}}}\n"
     )));
     assert_eq!(

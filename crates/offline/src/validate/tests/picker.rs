@@ -1,6 +1,6 @@
 //! What `validate` says about pickers: their configurations and their flags.
 
-use super::{Finding, report, said, service, told};
+use super::{Finding, finding_lines, finding_messages, report, service};
 
 /// A service with this configuration of its picker, written as an object. Its first line is line 11.
 fn with_picker(config: &str) -> String {
@@ -24,7 +24,7 @@ schedulingProfiles:
 
 #[test]
 fn what_a_picker_would_refuse_is_an_error_at_its_line() {
-    assert_eq!(said(&with_picker(PICKER)), [""; 0]);
+    assert_eq!(finding_lines(&with_picker(PICKER)), [""; 0]);
     let profile = "spec.router.scheduler.config.inline.schedulingProfiles[0].plugins[0]";
     for (from, to, wanted) in [
         (
@@ -49,7 +49,7 @@ fn what_a_picker_would_refuse_is_an_error_at_its_line() {
         ),
     ] {
         let text = with_picker(&PICKER.replacen(from, to, 1));
-        assert_eq!(said(&text), [format!("{wanted} PickerConfigRefused")], "{to}");
+        assert_eq!(finding_lines(&text), [format!("{wanted} PickerConfigRefused")], "{to}");
         let report = report(&text);
         assert!(report.findings[0].message.starts_with("the picker will not start: "), "{report:?}");
         assert!(!report.is_clean() && !report.checked[0].1);
@@ -67,7 +67,7 @@ fn several_mistakes_are_told_at_once() {
             .replace("Ref: queue-scorer", "Ref: queue-scor")
             .replace("name: default", "name: default\n  pluginz: []"),
     );
-    let found = said(&text);
+    let found = finding_lines(&text);
     let inline = "error spec.router.scheduler.config.inline";
     let places: Vec<&str> =
         found.iter().map(|line| line.split(" Picker").next().unwrap_or_default()).collect();
@@ -89,7 +89,7 @@ fn another_picker_may_know_more_so_what_ours_refuses_is_a_warning() {
         "    scheduler:\n      template: {containers: [{name: main, image: my/picker}]}\n",
     );
     assert_eq!(
-        said(&text),
+        finding_lines(&text),
         [
             "15:13 warning spec.router.scheduler.config.inline.plugins[0].type PickerConfigRefused (this is what this build's picker \
              says; my/picker may know other plugins and fields)"
@@ -111,7 +111,7 @@ fn a_field_that_is_gone_is_taken_by_our_picker_and_named_for_the_others() {
         let text = moved(version, picker);
         let clean = report(&text).is_clean();
         (
-            said(&text),
+            finding_lines(&text),
             report(&text).findings.first().map(|found| found.message.clone()).unwrap_or_default(),
             clean,
         )
@@ -143,10 +143,10 @@ fn a_field_that_is_gone_is_taken_by_our_picker_and_named_for_the_others() {
     assert_eq!(of("v1alpha1", &llmd("0.10.0")).0, [""; 0], "that release reads the field");
 
     let newest = PICKER.replacen("v1alpha1", "v1", 1);
-    assert_eq!(said(&with_picker(&newest)), [""; 0]);
+    assert_eq!(finding_lines(&with_picker(&newest)), [""; 0]);
     let old =
         with_picker(&newest).replacen("    scheduler:\n", &format!("    scheduler:\n{}", llmd("0.10.0")), 1);
-    let lines = said(&old);
+    let lines = finding_lines(&old);
     let path = "spec.router.scheduler.config.inline.apiVersion";
     assert!(
         lines.len() == 1 && lines[0].starts_with(&format!("13:11 warning {path} PickerConfigVersion")),
@@ -173,7 +173,7 @@ schedulingProfiles:
   plugins: [{pluginRef: decode-filter}, {pluginRef: max-score-picker}]
 ";
     let refused = |text: &str| {
-        let all = said(&with_picker(text));
+        let all = finding_lines(&with_picker(text));
         all.into_iter().filter(|line| line.ends_with(" PickerConfigRefused")).collect::<Vec<_>>()
     };
     assert_eq!(refused(text), [""; 0]);
@@ -192,18 +192,18 @@ fn a_configuration_of_a_config_map_is_judged_at_its_line_there() {
     let map = format!("{map}{}", block.concat());
     let by_reference = service("  router: {scheduler: {config: {ref: {name: picker}}}}\n");
     assert_eq!(
-        said(&format!("{map}---\n{by_reference}")),
+        finding_lines(&format!("{map}---\n{by_reference}")),
         ["15:9 error data.epp.schedulingProfiles[0].plugins[0].wieght PickerConfigRefused"]
     );
     // The ConfigMap is in the files, so the key cannot be elsewhere.
     let lacking = map.replace("  epp: |", "  other: |");
     assert_eq!(
-        said(&format!("{lacking}---\n{by_reference}")),
+        finding_lines(&format!("{lacking}---\n{by_reference}")),
         ["24:24 error spec.router.scheduler.config CombineBaseError"]
     );
     let as_bytes = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: picker}\nbinaryData: {epp: YQ==}\n";
     assert_eq!(
-        said(&format!("{as_bytes}---\n{by_reference}")),
+        finding_lines(&format!("{as_bytes}---\n{by_reference}")),
         [
             "12:24 error spec.router.scheduler.config CombineBaseError (write `epp` as text below `data`: it is in `binaryData`, which nobody \
           reads)"
@@ -231,7 +231,7 @@ fn a_configuration_of_a_config_map_is_judged_at_its_line_there() {
 ",
     );
     assert_eq!(
-        said(&format!("{map}---\n{mounted}")),
+        finding_lines(&format!("{map}---\n{mounted}")),
         ["15:9 error data.epp.schedulingProfiles[0].plugins[0].wieght PickerConfigRefused"]
     );
 }
@@ -254,17 +254,17 @@ fn a_configuration_in_arguments_is_judged_too() {
                 threshold: 3
 ";
     let path = "spec.router.scheduler.template.containers[0].args[1].plugins[0].parameters.threshold";
-    assert_eq!(said(&service(lines)), [format!("20:17 error {path} PickerConfigRefused")]);
+    assert_eq!(finding_lines(&service(lines)), [format!("20:17 error {path} PickerConfigRefused")]);
     let alpha = lines.replace("queue-scorer", "session-affinity-scorer").replace("threshold: 3", "{}");
     assert_eq!(
-        said(&service(&alpha)),
+        finding_lines(&service(&alpha)),
         [
             "18:15 error spec.router.scheduler.template.containers[0].args[1].plugins[0].type PickerConfigRefused"
         ]
     );
     let allowed =
         alpha.replace("- --config-text", "- --allow-experimental-plugins\n          - --config-text");
-    assert_eq!(said(&service(&allowed)), [""; 0]);
+    assert_eq!(finding_lines(&service(&allowed)), [""; 0]);
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn a_configuration_of_a_layer_is_judged_at_its_line_there() {
         .replace("  model:\n    uri: hf://org/model\n", "  replicas: 1\n");
     let service = service("  baseRefs: [{name: base}]\n");
     assert_eq!(
-        said(&format!("{config}---\n{service}")),
+        finding_lines(&format!("{config}---\n{service}")),
         ["13:13 error spec.router.scheduler.config.inline.plugins[0].type PickerConfigRefused"]
     );
 }
@@ -284,7 +284,7 @@ fn a_configuration_of_a_layer_is_judged_at_its_line_there() {
 fn a_section_of_a_picker_without_its_feature_gate_is_warned_about() {
     let flow = |gates: &str| {
         let config = PICKER.replacen("v1alpha1", "v1", 1) + gates + "flowControl:\n  maxBytes: 1Gi\n";
-        told(&with_picker(&config))
+        finding_messages(&with_picker(&config))
     };
     let found = flow("");
     let [line] = found.as_slice() else { panic!("{found:#?}") };
@@ -298,7 +298,7 @@ fn parameters_that_the_controller_leaves_out_are_warned_about() {
     let with = |parameters: &str| {
         let scorer =
             format!("- type: prefix-cache-scorer\n  parameters: {parameters}\n- type: max-score-picker");
-        said(&with_picker(&PICKER.replacen("- type: max-score-picker", &scorer, 1)))
+        finding_lines(&with_picker(&PICKER.replacen("- type: max-score-picker", &scorer, 1)))
     };
     let at = "warning spec.router.scheduler.config.inline.plugins[1].parameters";
     let why = "PickerConfigWithoutEffect";
@@ -323,13 +323,13 @@ fn a_config_map_that_has_no_picker_configuration_is_blamed_itself() {
             "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: pick}}\ndata:\n  epp: |\n    {text}\n"
         );
         let found = report(&format!("{service}{map}")).findings;
-        let said: Vec<String> =
+        let finding_lines: Vec<String> =
             found.iter().map(|finding| format!("{} {}", finding.path, finding.message)).collect();
-        assert_eq!(said.len(), 1, "{said:#?}");
+        assert_eq!(finding_lines.len(), 1, "{finding_lines:#?}");
         assert!(
-            said[0].starts_with("data.epp the picker will not start: ")
-                && said[0].contains("the endpoint picker configuration: "),
-            "{said:#?}"
+            finding_lines[0].starts_with("data.epp the picker will not start: ")
+                && finding_lines[0].contains("the endpoint picker configuration: "),
+            "{finding_lines:#?}"
         );
         assert!(found[0].line >= Some(12), "{:?}", found[0]);
     }
@@ -352,7 +352,7 @@ fn arguments_that_our_programs_refuse_are_errors_at_the_argument() {
             "  router: {{gateway: {{}}, route: {{}}, scheduler: {{}}}}\n  prefill: {{replicas: 1}}\n  template:\n    initContainers:\n    - name: llm-d-routing-sidecar\n      args: {args}\n"
         ))
     };
-    let said = |text: &str| -> Vec<String> {
+    let finding_lines = |text: &str| -> Vec<String> {
         let show = |finding: &Finding| {
             format!("{} {} {}: {}", finding.line.unwrap(), finding.reason, finding.path, finding.message)
         };
@@ -396,7 +396,7 @@ fn arguments_that_our_programs_refuse_are_errors_at_the_argument() {
             ),
         ),
     ] {
-        assert_eq!(said(&text), [format!("{place}: {message}")], "{text}");
+        assert_eq!(finding_lines(&text), [format!("{place}: {message}")], "{text}");
     }
     // A program in another image may know more, and a pod may know what its variables are.
     for text in [
@@ -405,7 +405,7 @@ fn arguments_that_our_programs_refuse_are_errors_at_the_argument() {
         picker("['--write-trace=/traces']"),
         sidecar("['--connector=mooncake', '']"),
     ] {
-        assert_eq!(said(&text), Vec::<String>::new(), "{text}");
+        assert_eq!(finding_lines(&text), Vec::<String>::new(), "{text}");
     }
 }
 
@@ -418,17 +418,17 @@ fn a_picker_of_a_pool_that_nobody_writes_is_warned_about() {
              containers:\n        - name: main\n          args: {args}\n"
         )
     };
-    let said = |text: &str| -> Vec<String> {
+    let finding_lines = |text: &str| -> Vec<String> {
         report(text).findings.iter().map(|one| format!("{} {}", one.path, one.message)).collect()
     };
     let warning = "makes the picker wait for the InferencePool gaie, and the pool of this service is one-inference-pool: if there is \
                    no such pool, the picker is never ready";
     let at = "spec.router.scheduler.template.containers[0].args";
-    assert_eq!(said(&service("[--pool-name, gaie]")), [format!("{at}[1] {warning}")]);
-    assert_eq!(said(&service("['--v=4', '--pool-name=gaie']")), [format!("{at}[1] {warning}")]);
-    assert_eq!(said(&service("['--pool-name=one-inference-pool']")), [""; 0]);
+    assert_eq!(finding_lines(&service("[--pool-name, gaie]")), [format!("{at}[1] {warning}")]);
+    assert_eq!(finding_lines(&service("['--v=4', '--pool-name=gaie']")), [format!("{at}[1] {warning}")]);
+    assert_eq!(finding_lines(&service("['--pool-name=one-inference-pool']")), [""; 0]);
     let pool = "---\napiVersion: inference.networking.k8s.io/v1\nkind: InferencePool\nmetadata: {name: gaie}\nspec:\n  \
                 selector: {matchLabels: {a: b}}\n  targetPorts: [{number: 8000}]\n  \
                 endpointPickerRef: {name: p, port: {number: 9002}}\n";
-    assert_eq!(said(&format!("{}{pool}", service("['--pool-name=gaie']"))), [""; 0]);
+    assert_eq!(finding_lines(&format!("{}{pool}", service("['--pool-name=gaie']"))), [""; 0]);
 }

@@ -1,12 +1,15 @@
 //! The settings, runtimes and templates that a service names.
 
-use super::{Settings, Source, parse_all, report, said, service, told, validate};
+use super::{Settings, Source, finding_lines, finding_messages, parse_all, report, service, validate};
 
 #[test]
 fn a_config_that_is_not_there_is_a_warning_and_one_that_breaks_a_service_an_error() {
     let config = "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {name: base}\nspec:\n  replicas: 3\n";
     let missing = service("  baseRefs: [{name: bas}]\n") + config;
-    assert_eq!(said(&missing), ["7:15 warning spec.baseRefs[0].name ConfigNotFound (did you mean `base`?)"]);
+    assert_eq!(
+        finding_lines(&missing),
+        ["7:15 warning spec.baseRefs[0].name ConfigNotFound (did you mean `base`?)"]
+    );
     assert!(report(&missing).is_clean());
     let scaled =
         service("  baseRefs: [{name: base}]\n  scaling: {maxReplicas: 3, wva: {hpa: {}}}\n") + config;
@@ -26,7 +29,7 @@ fn a_config_of_another_namespace_is_told_where_it_must_be() {
     let config = "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {name: base, namespace: other}\nspec: {replicas: 3}\n";
     let text = service("  baseRefs: [{name: base}]\n") + config;
     assert_eq!(
-        told(&text),
+        finding_messages(&text),
         [
             "7 warning spec.baseRefs[0].name: LLMInferenceServiceConfig \"base\" is in namespace other: it must be in one of the \
              namespaces [default kserve]"
@@ -39,7 +42,7 @@ fn double_quotes_in_a_template_are_blamed_at_the_config_and_at_the_service_that_
     let config = "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {name: base}\nspec:\n  labels:\n    a: ok\n    b: '{{ ChildName .ObjectMeta.Name \"-x\" }}'\n";
     let text = service("  baseRefs: [{name: base}]\n") + config;
     assert_eq!(
-        said(&text),
+        finding_lines(&text),
         [
             "7:15 error spec.baseRefs[0].name ConfigRefused (mend the config first: the fields of this service are checked only \
              together with it)",
@@ -55,9 +58,9 @@ fn a_gateway_without_a_name_is_named_where_it_is_written() {
     let router = "  router: {route: {}, gateway: {refs: [{namespace: x}]}}\n";
     let config = "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {name: base}\nspec:\n";
     let message = "error spec.router.gateway.refs[0].name: Required value: the name of a Gateway";
-    assert_eq!(told(&service(router)), [format!("7 {message}")]);
+    assert_eq!(finding_messages(&service(router)), [format!("7 {message}")]);
     let text = service("  baseRefs: [{name: base}]\n") + config + router;
-    assert_eq!(told(&text), [format!("13 {message}")]);
+    assert_eq!(finding_messages(&text), [format!("13 {message}")]);
 }
 
 #[test]
@@ -115,9 +118,9 @@ fn settings_that_cannot_be_used_are_blamed_themselves() {
 #[test]
 fn a_template_that_fails_is_named_where_it_is_written() {
     let config = "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {name: base}\nspec:\n  labels: {a: '{{ .Spec.Template.Containers.x }}'}\n";
-    let found = told(&(service("  baseRefs: [{name: base}]\n") + config));
+    let found = finding_messages(&(service("  baseRefs: [{name: base}]\n") + config));
     assert!(found.iter().any(|line| line.starts_with("13 error spec.labels.a: ")), "{found:#?}");
-    let own = told(&service("  labels:\n    a: '{{ .x }}'\n"));
+    let own = finding_messages(&service("  labels:\n    a: '{{ .x }}'\n"));
     assert!(
         own.len() == 1 && own[0].starts_with("8 error spec.labels.a: failed to merge config"),
         "{own:#?}"
