@@ -76,8 +76,8 @@ pub(crate) fn serving<'a>(pods: &'a [Arc<Pod>], service: Option<&Key>) -> Vec<&'
 
 /// Queries these pods.
 pub(crate) async fn ask(client: &Client, reach: &Reach, pods: &[&Pod]) -> Vec<Replica> {
-    let asked: Vec<_> = pods.iter().map(|pod| ask_one(client, reach, pod)).collect();
-    stream::iter(asked).buffered(MAX_CONCURRENT_REQUESTS).collect().await
+    let responses: Vec<_> = pods.iter().map(|pod| ask_one(client, reach, pod)).collect();
+    stream::iter(responses).buffered(MAX_CONCURRENT_REQUESTS).collect().await
 }
 
 /// Queries what may pick for a service that has no picker of its own. What does not pick for it is not in the result.
@@ -87,8 +87,8 @@ pub(crate) async fn ask_hosts(
     service: &Key,
     hosts: &[Picker],
 ) -> Vec<Replica> {
-    let asked: Vec<_> = hosts.iter().map(|host| host.page(client, reach, METRICS)).collect();
-    let answered: Vec<_> = stream::iter(asked).buffered(MAX_CONCURRENT_REQUESTS).collect().await;
+    let responses: Vec<_> = hosts.iter().map(|host| host.page(client, reach, METRICS)).collect();
+    let answered: Vec<_> = stream::iter(responses).buffered(MAX_CONCURRENT_REQUESTS).collect().await;
     let answered = hosts.iter().zip(answered);
     answered
         .filter_map(|(host, answered)| Some(replica(service, &host.pod, Role::Picker, answered.transpose()?)))

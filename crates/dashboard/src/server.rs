@@ -145,7 +145,7 @@ async fn asset(request: Request) -> Response {
     }
 }
 
-// === what is asked ===
+// === query parameters ===
 
 #[derive(Deserialize)]
 struct QueryParameters {
@@ -157,7 +157,7 @@ struct QueryParameters {
     container: Option<String>,
 }
 
-type Question = Query<QueryParameters>;
+type Parameters = Query<QueryParameters>;
 type Answer = Result<Json<Value>, Problem>;
 
 // === impl QueryParameters ===
@@ -176,36 +176,36 @@ impl QueryParameters {
 }
 
 /// Returns the service that a request names, if it exists.
-async fn existing(page: &Page, asked: &QueryParameters) -> Result<Key, Problem> {
-    let service = asked.service()?;
+async fn existing(page: &Page, query: &QueryParameters) -> Result<Key, Problem> {
+    let service = query.service()?;
     objects::exists(&page.client, &service).await?;
     Ok(service)
 }
 
-async fn stream_feed(State(page): State<Arc<Page>>, Query(asked): Question) -> Result<Response, Problem> {
-    let service = asked.named()?;
+async fn stream_feed(State(page): State<Arc<Page>>, Query(query): Parameters) -> Result<Response, Problem> {
+    let service = query.named()?;
     let permit = page.stream()?;
     Ok(feed::answer(page, service, permit))
 }
 
-async fn events(State(page): State<Arc<Page>>, Query(asked): Question) -> Answer {
+async fn events(State(page): State<Arc<Page>>, Query(query): Parameters) -> Answer {
     let _permit = page.work()?;
-    objects::events(&page.client, &asked.service()?).await.map(Json)
+    objects::events(&page.client, &query.service()?).await.map(Json)
 }
 
-async fn logs(State(page): State<Arc<Page>>, Query(asked): Question) -> Result<String, Problem> {
+async fn logs(State(page): State<Arc<Page>>, Query(query): Parameters) -> Result<String, Problem> {
     let _permit = page.work()?;
     let name = |text: Option<String>, what: &str| {
         text.filter(|text| is_subdomain(text))
             .ok_or_else(|| Problem::wrong(format!("{what}: expected a name")))
     };
-    let (namespace, pod) = (name(asked.namespace, "namespace")?, name(asked.pod, "pod")?);
-    objects::logs(&page.client, Namespace(&namespace), Name(&pod), &name(asked.container, "container")?).await
+    let (namespace, pod) = (name(query.namespace, "namespace")?, name(query.pod, "pod")?);
+    objects::logs(&page.client, Namespace(&namespace), Name(&pod), &name(query.container, "container")?).await
 }
 
-async fn findings(State(page): State<Arc<Page>>, Query(asked): Question) -> Answer {
+async fn findings(State(page): State<Arc<Page>>, Query(query): Parameters) -> Answer {
     let _permit = page.work()?;
-    page.cluster.findings(existing(&page, &asked).await?).await.map(Json).map_err(Problem::failed)
+    page.cluster.findings(existing(&page, &query).await?).await.map(Json).map_err(Problem::failed)
 }
 
 async fn keys(State(page): State<Arc<Page>>) -> Answer {
@@ -213,31 +213,31 @@ async fn keys(State(page): State<Arc<Page>>) -> Answer {
     page.cluster.keys().await.map(Json).map_err(Problem::failed)
 }
 
-async fn explain(State(page): State<Arc<Page>>, Query(asked): Question) -> Answer {
+async fn explain(State(page): State<Arc<Page>>, Query(query): Parameters) -> Answer {
     let _permit = page.work()?;
-    let path = asked.path.clone().filter(|path| !path.is_empty());
-    page.cluster.explain(existing(&page, &asked).await?, path).await.map(Json).map_err(Problem::wrong)
+    let path = query.path.clone().filter(|path| !path.is_empty());
+    page.cluster.explain(existing(&page, &query).await?, path).await.map(Json).map_err(Problem::wrong)
 }
 
-async fn decisions(State(page): State<Arc<Page>>, Query(asked): Question) -> Answer {
+async fn decisions(State(page): State<Arc<Page>>, Query(query): Parameters) -> Answer {
     let _permit = page.work()?;
-    let service = existing(&page, &asked).await?;
+    let service = existing(&page, &query).await?;
     let pickers = picker::of_service(&page.client, &service).await.map_err(Problem::failed)?;
-    let asked = picker::decisions(&page.client, &page.reach, &pickers, asked.id.as_deref()).await;
-    let (decisions, trouble) = asked.ok_or_else(|| {
+    let found = picker::decisions(&page.client, &page.reach, &pickers, query.id.as_deref()).await;
+    let (decisions, trouble) = found.ok_or_else(|| {
         Problem::failed("nothing picks for this service: `spec.router.scheduler` gives it a picker")
     })?;
     Ok(Json(json!({"decisions": decisions, "trouble": trouble})))
 }
 
-async fn manifest(State(page): State<Arc<Page>>, Query(asked): Question) -> Result<String, Problem> {
+async fn manifest(State(page): State<Arc<Page>>, Query(query): Parameters) -> Result<String, Problem> {
     let _permit = page.work()?;
-    objects::manifest(&page.client, &asked.service()?).await
+    objects::manifest(&page.client, &query.service()?).await
 }
 
-async fn replace(State(page): State<Arc<Page>>, Query(asked): Question, manifest: String) -> Answer {
+async fn replace(State(page): State<Arc<Page>>, Query(query): Parameters, manifest: String) -> Answer {
     let _permit = page.work()?;
-    objects::replace(&page.client, &asked.service()?, &manifest).await?;
+    objects::replace(&page.client, &query.service()?, &manifest).await?;
     Ok(Json(json!({})))
 }
 
@@ -246,13 +246,13 @@ async fn diff(State(page): State<Arc<Page>>, manifests: String) -> Answer {
     page.cluster.diff(manifests).await.map(Json).map_err(Problem::wrong)
 }
 
-async fn simulate(State(page): State<Arc<Page>>, Query(asked): Question, body: Bytes) -> Answer {
-    let wanted = Simulation::parse(&body).map_err(Problem::wrong)?;
-    let (service, permit) = (existing(&page, &asked).await?, page.simulation()?);
+async fn simulate(State(page): State<Arc<Page>>, Query(query): Parameters, body: Bytes) -> Answer {
+    let simulation = Simulation::parse(&body).map_err(Problem::wrong)?;
+    let (service, permit) = (existing(&page, &query).await?, page.simulation()?);
     // A simulation cannot be stopped. It keeps its permit even if the browser has gone.
     let cluster = Arc::clone(&page.cluster);
     let simulated = tokio::spawn(async move {
-        let result = cluster.simulate(service, wanted).await;
+        let result = cluster.simulate(service, simulation).await;
         drop(permit);
         result
     });
@@ -262,11 +262,11 @@ async fn simulate(State(page): State<Arc<Page>>, Query(asked): Question, body: B
 
 async fn chat(
     State(page): State<Arc<Page>>,
-    Query(asked): Question,
+    Query(query): Parameters,
     body: Bytes,
 ) -> Result<Response, Problem> {
     let permit = page.stream()?;
     // A chat has the place of a stream, not of a request, because it takes as long as its answer.
-    let address = page.cluster.address(existing(&page, &asked).await?).await.map_err(Problem::failed)?;
+    let address = page.cluster.address(existing(&page, &query).await?).await.map_err(Problem::failed)?;
     chat::send(&page.http, &address, &body, permit).await
 }

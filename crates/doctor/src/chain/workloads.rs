@@ -71,8 +71,8 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
     }
     pods::of_deployment(facts, deployment)
         .unwrap_or_else(|| {
-            let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
-            if wanted == 0 {
+            let desired = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+            if desired == 0 {
                 let fix = "raise spec.replicas, or change the autoscaler that scales the workload to zero";
                 return Cause::new("ScaledToZero", "the workload has zero replicas", fix);
             }

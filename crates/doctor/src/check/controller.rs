@@ -27,8 +27,8 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     if available > 0 {
         return;
     }
-    let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
-    if wanted == 0 {
+    let desired = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+    if desired == 0 {
         let fix = format!("kubectl scale -n {namespace} deployment/{CONTROLLER} --replicas=2");
         findings
             .push(Cause::new("ControllerStopped", "the Deployment is scaled to zero", fix).broken(object));

@@ -36,12 +36,12 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
     }
     // Refused manifests cannot be explained, but the others can.
     let mut accepted = input::is_accepted(&scene);
-    let asked: Vec<&Subject> =
+    let subjects: Vec<&Subject> =
         scene.subjects.iter().filter(|subject| is_named(subject, name, &settings.namespace)).collect();
-    if asked.is_empty() && !accepted {
+    if subjects.is_empty() && !accepted {
         return Err(input::refused());
     }
-    if asked.is_empty() {
+    if subjects.is_empty() {
         let known: Vec<String> = scene.subjects.iter().map(full_name).collect();
         match (name, known.as_slice()) {
             (Some(name), []) => {
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
         }
     }
     let (mut answers, mut failed, mut unknown) = (Vec::new(), Vec::new(), None);
-    for subject in &asked {
+    for subject in &subjects {
         match explain::explain(&scene, &subject.service, args.path.as_deref()) {
             Ok(answer) => answers.push(answer),
             // If there are several services, some may not have the field.
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
     if !answers.is_empty() {
         print(&answers, args.look.output)?;
     }
-    for subject in asked {
+    for subject in subjects {
         accepted &= input::is_writable(&scene, &subject.service);
         input::print_warnings(&scene, &subject.service);
     }

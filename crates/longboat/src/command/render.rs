@@ -28,14 +28,14 @@ pub(crate) fn run(args: &RenderArgs) -> anyhow::Result<bool> {
     };
     // Refused manifests are not rendered, but the others are.
     let mut complete = input::is_accepted(&scene);
-    let asked: Vec<&Subject> = scene.subjects.iter().filter(|subject| subject.given).collect();
-    if asked.is_empty() && !complete {
+    let subjects: Vec<&Subject> = scene.subjects.iter().filter(|subject| subject.given).collect();
+    if subjects.is_empty() && !complete {
         return Ok(false);
     }
-    if asked.is_empty() {
+    if subjects.is_empty() {
         return Err(input::no_service(&documents));
     }
-    let services: Vec<_> = asked.iter().map(|subject| subject.service.as_ref()).collect();
+    let services: Vec<_> = subjects.iter().map(|subject| subject.service.as_ref()).collect();
     if args.effective {
         let specs = services.iter().map(|service| render::effective(&scene, service));
         let mut values = Vec::new();

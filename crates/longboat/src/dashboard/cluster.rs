@@ -97,11 +97,11 @@ impl Cluster for ClusterBackend {
         .await
     }
 
-    async fn simulate(&self, service: Key, wanted: Simulation) -> Result<Value, String> {
+    async fn simulate(&self, service: Key, request: Simulation) -> Result<Value, String> {
         let (client, settings) = (self.client.clone(), self.settings.clone());
         run_blocking(move || async move {
             let scene = scene(client, &settings, &service).await?;
-            simulate::what_if(&scene, subject(&scene, &service)?, &wanted)
+            simulate::what_if(&scene, subject(&scene, &service)?, &request)
         })
         .await
     }

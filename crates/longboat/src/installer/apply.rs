@@ -49,19 +49,19 @@ impl Applier {
     /// # Errors
     ///
     /// If the server refuses the object. The error has the server's message and, for conflicts, each field.
-    pub(super) async fn write(&mut self, wanted: &Value, replaces: bool) -> anyhow::Result<()> {
+    pub(super) async fn write(&mut self, desired: &Value, replaces: bool) -> anyhow::Result<()> {
         if replaces {
-            self.replace(wanted).await?;
+            self.replace(desired).await?;
         }
-        let title = object::title(wanted);
-        let api = object::api_of(&self.client, wanted)?;
+        let title = object::title(desired);
+        let api = object::api_of(&self.client, desired)?;
         // The answer to an apply does not say whether it changed anything, but the resourceVersion does.
         let before =
-            object::read_live(&self.client, wanted).await?.and_then(|found| found.resource_version());
+            object::read_live(&self.client, desired).await?.and_then(|found| found.resource_version());
         let mut params = PatchParams::apply(MANAGER);
         params.force = self.force;
         let after = loop {
-            match api.patch(object::name(wanted), &params, &Patch::Apply(wanted)).await {
+            match api.patch(object::name(desired), &params, &Patch::Apply(desired)).await {
                 Ok(after) => break after,
                 // A busy server may need longer for a CRD of a megabyte than its own timeout.
                 Err(error) if is_passing(&error) && !self.deadline.is_over() => {
@@ -70,7 +70,7 @@ impl Applier {
                 Err(error) => return Err(conflict(&title, &error)),
             }
         };
-        let news = match before {
+        let action = match before {
             None => {
                 self.counts.created += 1;
                 "created"
@@ -84,27 +84,27 @@ impl Applier {
                 return Ok(());
             }
         };
-        printer::line(&format!("{news} {title}"));
+        printer::line(&format!("{action} {title}"));
         Ok(())
     }
 
     /// Replaces the content of another owner's object completely. Merging would not work: a merge of two presets has no
     /// known meaning, and the server refuses a webhook with two addresses.
-    async fn replace(&self, wanted: &Value) -> anyhow::Result<()> {
-        let title = object::title(wanted);
+    async fn replace(&self, desired: &Value) -> anyhow::Result<()> {
+        let title = object::title(desired);
         let refused = |error| object::refused("replace", &title, &error);
-        let api = object::api_of(&self.client, wanted)?;
+        let api = object::api_of(&self.client, desired)?;
         let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
         loop {
-            let Some(mut found) = api.get_opt(object::name(wanted)).await.map_err(refused)? else {
+            let Some(mut found) = api.get_opt(object::name(desired)).await.map_err(refused)? else {
                 return Ok(());
             };
             for part in ["spec", "webhooks"] {
-                if let Some(content) = wanted.get(part) {
+                if let Some(content) = desired.get(part) {
                     found.data[part] = content.clone();
                 }
             }
-            match api.replace(object::name(wanted), &params, &found).await {
+            match api.replace(object::name(desired), &params, &found).await {
                 Ok(_) => return Ok(()),
                 // A controller that runs writes its CA into the same object.
                 Err(error) if (is_passing(&error) || has_code(&error, 409)) && !self.deadline.is_over() => {
@@ -118,12 +118,12 @@ impl Applier {
     /// Removes objects that an earlier run with other values wrote and that this run no longer has. Definitions and configs
     /// stay, because they do not only belong to the installation.
     pub(super) async fn prune(&mut self, installation: &Installation) -> anyhow::Result<()> {
-        let wanted: BTreeSet<String> = installation.objects().map(object::title).collect();
+        let desired: BTreeSet<String> = installation.objects().map(object::title).collect();
         for kind in kinds::REMOVAL.iter().filter(|kind| is_pruned(kind)) {
             for stale in object::list(&self.client, kind, &object::installed()).await? {
                 let title = object::named(kind.kind, stale.namespace().as_deref(), &stale.name_any());
                 // The charts and the Kustomize base set the same label.
-                if wanted.contains(&title) || !survey::is_ours(&stale) {
+                if desired.contains(&title) || !survey::is_ours(&stale) {
                     continue;
                 }
                 let api = object::api(&self.client, kind, stale.namespace().as_deref());

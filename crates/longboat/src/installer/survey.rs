@@ -34,12 +34,12 @@ impl Survey {
 
     /// Whether this object is completely taken over from others.
     pub(super) fn replaces(&self, object: &Value) -> bool {
-        let whole = object.get("webhooks").is_some()
+        let has_no_merge = object.get("webhooks").is_some()
             || matches!(
                 object["kind"].as_str(),
                 Some("CustomResourceDefinition" | "LLMInferenceServiceConfig")
             );
-        whole && self.taken.contains(&object::title(object))
+        has_no_merge && self.taken.contains(&object::title(object))
     }
 }
 

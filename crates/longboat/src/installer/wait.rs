@@ -67,14 +67,14 @@ impl Deadline {
 /// Waits until nothing is missing from an object on the cluster.
 async fn complete(
     client: &Client,
-    wanted: &Value,
+    desired: &Value,
     deadline: Deadline,
     missing: impl Fn(&Value) -> Option<String>,
 ) -> anyhow::Result<()> {
-    let title = object::title(wanted);
-    let api = object::api_of(client, wanted)?;
+    let title = object::title(desired);
+    let api = object::api_of(client, desired)?;
     loop {
-        let found = api.get(object::name(wanted)).await;
+        let found = api.get(object::name(desired)).await;
         let found = found.map_err(|error| object::refused("read", &title, &error))?;
         let Some(missing) = missing(&found.data) else { return Ok(()) };
         deadline.sleep_or(|| deadline.missed(&format!("{title} {missing}"))).await?;
@@ -108,23 +108,23 @@ pub(super) async fn established(
 pub(super) async fn available(client: &Client, namespace: &str, deadline: Deadline) -> anyhow::Result<()> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let title = object::named("Deployment", Some(namespace), CONTROLLER);
-    let mut said = false;
+    let mut was_reported = false;
     loop {
         let found = deployments.get(CONTROLLER).await;
         let found = found.map_err(|error| object::refused("read", &title, &error))?;
-        let Rollout { wanted, available, is_complete } = Rollout::of(&found);
+        let Rollout { desired, available, is_complete } = Rollout::of(&found);
         if is_complete {
             return Ok(());
         }
         if deadline.is_over() {
             let why = unready_pods(client, namespace).await;
             return Err(
-                deadline.missed(&format!("{title} has {available} of {wanted} replicas available{why}"))
+                deadline.missed(&format!("{title} has {available} of {desired} replicas available{why}"))
             );
         }
-        if !said {
-            printer::note(&format!("waiting for {title}: {available} of {wanted} replicas available"));
-            said = true;
+        if !was_reported {
+            printer::note(&format!("waiting for {title}: {available} of {desired} replicas available"));
+            was_reported = true;
         }
         deadline.sleep_interval().await;
     }
@@ -133,7 +133,7 @@ pub(super) async fn available(client: &Client, namespace: &str, deadline: Deadli
 /// How far the rollout of a Deployment is.
 #[derive(Debug, PartialEq, Eq)]
 struct Rollout {
-    wanted: i32,
+    desired: i32,
     /// The available pods of the present template.
     available: i32,
     is_complete: bool,
@@ -143,7 +143,7 @@ struct Rollout {
 
 impl Rollout {
     fn of(deployment: &Deployment) -> Self {
-        let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+        let desired = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
         let status = deployment.status.clone().unwrap_or_default();
         let updated = status.updated_replicas.unwrap_or(0);
         // `availableReplicas` counts pods of the old template as well, and these stay until new ones are available: with one
@@ -152,9 +152,9 @@ impl Rollout {
         let available = (status.available_replicas.unwrap_or(0) - old).max(0);
         let is_seen = status.observed_generation >= deployment.metadata.generation;
         Self {
-            wanted,
+            desired,
             available,
-            is_complete: is_seen && old == 0 && updated >= wanted && available >= wanted,
+            is_complete: is_seen && old == 0 && updated >= desired && available >= desired,
         }
     }
 }
@@ -181,8 +181,8 @@ pub(super) async fn trusted(
     installation: &Installation,
     deadline: Deadline,
 ) -> anyhow::Result<()> {
-    for wanted in installation.definitions.iter().chain(trust::webhooks(installation)) {
-        complete(client, wanted, deadline, |found| {
+    for desired in installation.definitions.iter().chain(trust::webhooks(installation)) {
+        complete(client, desired, deadline, |found| {
             (!is_trusting(found)).then(|| {
                 "has no CA bundle for the webhooks: the controller writes it, or cert-manager if `certManager` \
                  is set; see the log of the one that writes it"

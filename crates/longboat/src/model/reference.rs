@@ -106,11 +106,12 @@ impl ModelReference {
 fn path(text: &str) -> anyhow::Result<Address> {
     let path = Path::new(text);
     if path.exists() {
-        let whole = path.canonicalize().with_context(|| format!("cannot find `{text}`"))?;
+        let absolute = path.canonicalize().with_context(|| format!("cannot find `{text}`"))?;
         // The file of a content-addressed store has no telling name, so the link to it counts.
-        let whole = if path.is_file() { std::path::absolute(path)? } else { whole };
-        let whole = whole.to_str().with_context(|| format!("the path `{}` is not UTF-8", whole.display()))?;
-        return Ok(Address::parse(format!("file://{whole}")));
+        let absolute = if path.is_file() { std::path::absolute(path)? } else { absolute };
+        let absolute =
+            absolute.to_str().with_context(|| format!("the path `{}` is not UTF-8", absolute.display()))?;
+        return Ok(Address::parse(format!("file://{absolute}")));
     }
     let host = ["hf.co/", "huggingface.co/"].into_iter().find_map(|host| text.strip_prefix(host));
     if let Some(repository) = host {

@@ -42,16 +42,16 @@ pub(super) fn causes(service: &LLMInferenceService, environment: Environment) ->
         // Sums repeat what others say better. Unknown conditions come after false ones.
         (SUMS.contains(&type_), condition.status == ConditionStatus::Unknown, rank, type_)
     });
-    let mut told: Vec<&Condition> = Vec::new();
+    let mut shown: Vec<&Condition> = Vec::new();
     for condition in bad {
         let is_sum = SUMS.contains(&condition.type_.as_str());
         let repeats =
             |known: &&Condition| is_sum || known.message == condition.message && !known.message.is_empty();
-        if !told.iter().any(repeats) && condition.type_ != types::READY {
-            told.push(condition);
+        if !shown.iter().any(repeats) && condition.type_ != types::READY {
+            shown.push(condition);
         }
     }
-    told
+    shown
 }
 
 /// Whether a service is ready, for its latest generation.
@@ -80,11 +80,11 @@ pub(crate) fn serves(service: &LLMInferenceService) -> bool {
 /// Formats a condition in one line: `MainWorkloadReady=False Progressing: …`.
 pub(super) fn step(condition: &Condition) -> String {
     let status = condition.status.as_str();
-    format!("{}={status} {}", condition.type_, said(condition)).trim_end().to_owned()
+    format!("{}={status} {}", condition.type_, reason_and_message(condition)).trim_end().to_owned()
 }
 
 /// Returns the reason and the message of a condition.
-pub(super) fn said(condition: &Condition) -> String {
+pub(super) fn reason_and_message(condition: &Condition) -> String {
     let parts = [condition.reason.as_str(), condition.message.as_str()];
     parts.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(": ")
 }

@@ -31,25 +31,25 @@ pub(crate) fn list(seen: &TreeObjects, names: &[Key]) -> Value {
 }
 
 fn object(api_version: &str, kind: &str, object: &impl Serialize, children: Vec<Value>) -> Value {
-    let whole = serde_json::to_value(object).unwrap_or_default();
+    let json_object = serde_json::to_value(object).unwrap_or_default();
     let known = METADATA.iter().filter_map(|field| {
-        let value = &whole["metadata"][*field];
+        let value = &json_object["metadata"][*field];
         (!value.is_null()).then(|| ((*field).to_owned(), value.clone()))
     });
-    let mut made = Map::new();
-    made.insert("apiVersion".into(), api_version.into());
-    made.insert("kind".into(), kind.into());
-    made.insert("metadata".into(), Value::Object(known.collect()));
-    if let Some(replicas) = whole["spec"].get("replicas").filter(|replicas| !replicas.is_null()) {
-        made.insert("spec".into(), json!({"replicas": replicas}));
+    let mut fields = Map::new();
+    fields.insert("apiVersion".into(), api_version.into());
+    fields.insert("kind".into(), kind.into());
+    fields.insert("metadata".into(), Value::Object(known.collect()));
+    if let Some(replicas) = json_object["spec"].get("replicas").filter(|replicas| !replicas.is_null()) {
+        fields.insert("spec".into(), json!({"replicas": replicas}));
     }
-    if let Some(status) = whole.get("status").filter(|status| !status.is_null()) {
-        made.insert("status".into(), status.clone());
+    if let Some(status) = json_object.get("status").filter(|status| !status.is_null()) {
+        fields.insert("status".into(), status.clone());
     }
     if !children.is_empty() {
-        made.insert("children".into(), children.into());
+        fields.insert("children".into(), children.into());
     }
-    Value::Object(made)
+    Value::Object(fields)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use longboat_plan::pods::{first, refusal};
 
 use super::{
     Environment, Line, Mark, Time, TreeObjects,
-    conditions::{causes, is_ready, mark, said, serves, step, worst},
+    conditions::{causes, is_ready, mark, reason_and_message, serves, step, worst},
     group, pods,
     workloads::{Index, Owner, Workload},
 };
@@ -35,7 +35,11 @@ pub(crate) fn all(seen: &TreeObjects, names: &[Key], environment: Environment) -
         lines.push(head(service, &subject, environment, &mut causes, &workloads));
         for condition in causes {
             let beyond = environment == Environment::Laptop && condition.is_beyond_a_laptop();
-            let text = if beyond { format!("cannot run here: {}", said(condition)) } else { said(condition) };
+            let text = if beyond {
+                format!("cannot run here: {}", reason_and_message(condition))
+            } else {
+                reason_and_message(condition)
+            };
             lines.push(Line::new(format!("{subject} {}", condition.type_), text, mark(condition), 1));
         }
         if let Some(group) = group::of(service) {
@@ -104,7 +108,8 @@ fn head<'a>(
             if let Some(text) = first_cause(workloads).filter(|_| is_behind_pods) {
                 (text, Mark::Bad, changed.or(created))
             } else {
-                let text = cause.map_or_else(|| said(ready), |cause| progress(cause, workloads));
+                let text =
+                    cause.map_or_else(|| reason_and_message(ready), |cause| progress(cause, workloads));
                 (text, worst(conditions), changed.or(created))
             }
         }
@@ -174,28 +179,28 @@ pub(crate) fn find<'a>(seen: &'a TreeObjects, key: &Key) -> Option<&'a LLMInfere
 
 /// Returns the line of a workload.
 fn workload(workload: &Workload<'_>, service: &str) -> Line {
-    let (kind, name, ready, wanted, text) = match workload.object {
+    let (kind, name, ready, desired, text) = match workload.object {
         Owner::Deployment(found) => {
-            let wanted = found.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+            let desired = found.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
             let ready = found.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0);
             let labels = found.metadata.labels.as_ref();
             let is_shared = labels.and_then(|labels| labels.get(PICKER)).is_some_and(|value| value == SHARED);
-            let text = match wanted {
+            let text = match desired {
                 0 if is_shared => "no pods: the shared picker picks".to_owned(),
-                _ => format!("{ready}/{wanted} ready"),
+                _ => format!("{ready}/{desired} ready"),
             };
-            ("Deployment", &found.metadata.name, ready, wanted, text)
+            ("Deployment", &found.metadata.name, ready, desired, text)
         }
         Owner::Group(found) => {
-            let wanted = found.spec.replicas.unwrap_or(1);
+            let desired = found.spec.replicas.unwrap_or(1);
             let size = found.spec.leader_worker_template.size.unwrap_or(1);
             let ready = found.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0);
-            let text = format!("{ready}/{wanted} groups of {size} ready");
-            ("LeaderWorkerSet", &found.metadata.name, ready, wanted, text)
+            let text = format!("{ready}/{desired} groups of {size} ready");
+            ("LeaderWorkerSet", &found.metadata.name, ready, desired, text)
         }
     };
     let subject = format!("{service} {kind} {}", name.as_deref().unwrap_or_default());
-    Line::new(subject, text, if ready >= wanted { Mark::Good } else { Mark::Waiting }, 1)
+    Line::new(subject, text, if ready >= desired { Mark::Good } else { Mark::Waiting }, 1)
 }
 
 #[cfg(test)]
@@ -265,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_service_that_is_deleted_says_what_it_waits_for() {
-        let said = |finalizers: &[&str]| {
+        let text_with = |finalizers: &[&str]| {
             let mut going =
                 LLMInferenceService::clone(&service(&json!([{"type": "Ready", "status": "True"}])));
             going.metadata.generation = Some(3);
@@ -278,10 +283,13 @@ mod tests {
                 .clone()
         };
         let other = "example.com/hold";
-        assert_eq!(said(&[other]), "being deleted; waits for finalizer example.com/hold");
-        assert_eq!(said(&["foregroundDeletion"]), "being deleted; waits for the deletion of its children");
+        assert_eq!(text_with(&[other]), "being deleted; waits for finalizer example.com/hold");
         assert_eq!(
-            said(&[SERVICE_FINALIZER, other]),
+            text_with(&["foregroundDeletion"]),
+            "being deleted; waits for the deletion of its children"
+        );
+        assert_eq!(
+            text_with(&[SERVICE_FINALIZER, other]),
             "being deleted; waits for the controller and finalizer example.com/hold"
         );
     }
@@ -399,9 +407,9 @@ mod tests {
         ]);
         let seen = TreeObjects { services: vec![service(&conditions)], ..TreeObjects::default() };
         let lines = all(&seen, &[Key::new(Namespace("default"), Name("qwen"))], Environment::Cluster);
-        let told: Vec<_> = lines.iter().map(|line| format!("{}: {}", line.subject, line.text)).collect();
+        let texts: Vec<_> = lines.iter().map(|line| format!("{}: {}", line.subject, line.text)).collect();
         assert_eq!(
-            told,
+            texts,
             [
                 "default/qwen: MainWorkloadReady=False Unavailable: no pods",
                 "default/qwen HTTPRoutesReady: RouteMissing: no route",

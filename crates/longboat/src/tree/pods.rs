@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn an_init_container_that_downloads_says_how_far_it_is() {
-        let said = |conditions: serde_json::Value| {
+        let line_of = |conditions: serde_json::Value| {
             let pod: Pod = serde_json::from_value(json!({
                 "metadata": {"name": "p"},
                 "status": {
@@ -118,15 +118,15 @@ mod tests {
             .unwrap();
             line(&pod, "ns/a", None).text
         };
-        assert_eq!(said(json!([])), "storage-initializer: running");
+        assert_eq!(line_of(json!([])), "storage-initializer: running");
         let progress = json!([{"type": PROGRESS_CONDITION, "status": "False", "reason": "Downloading",
             "message": "downloading 3.2/15.2 GB, 210 MB/s, 57 s left"}]);
-        assert_eq!(said(progress), "storage-initializer: downloading 3.2/15.2 GB, 210 MB/s, 57 s left");
+        assert_eq!(line_of(progress), "storage-initializer: downloading 3.2/15.2 GB, 210 MB/s, 57 s left");
     }
 
     #[test]
     fn a_pod_that_stops_answering_probes_does_not_start() {
-        let said = |changed: &str| {
+        let line_of = |changed: &str| {
             let pod: Pod = serde_json::from_value(json!({
                 "metadata": {"name": "p", "creationTimestamp": "2026-01-01T00:00:00Z"},
                 "status": {
@@ -141,8 +141,8 @@ mod tests {
             .unwrap();
             line(&pod, "ns/a", None).text
         };
-        assert_eq!(said("2026-01-01T00:00:00Z"), "Running, not ready yet");
-        assert_eq!(said("2026-01-01T00:09:00Z"), "Running, no longer ready");
+        assert_eq!(line_of("2026-01-01T00:00:00Z"), "Running, not ready yet");
+        assert_eq!(line_of("2026-01-01T00:09:00Z"), "Running, no longer ready");
     }
 
     #[test]

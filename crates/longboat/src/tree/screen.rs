@@ -15,7 +15,7 @@ pub(crate) struct Screen {
     /// Whether the tree is drawn in place.
     pub(crate) is_live: bool,
     /// The last text that was printed about each subject.
-    said: BTreeMap<String, String>,
+    printed: BTreeMap<String, String>,
     /// The lines below the tree.
     footer: Vec<String>,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Screen {
 impl Screen {
     /// Creates a screen, which draws in place if the stream is a terminal.
     pub(crate) fn new(to: Stream) -> Self {
-        Self { to, is_live: printer::is_terminal(to), said: BTreeMap::new(), footer: Vec::new() }
+        Self { to, is_live: printer::is_terminal(to), printed: BTreeMap::new(), footer: Vec::new() }
     }
 
     /// Sets lines that stay below the tree, if it is drawn in place. Otherwise prints them once.
@@ -49,16 +49,16 @@ impl Screen {
             return;
         }
         let mut text = String::new();
-        for line in lines.iter().filter(|line| self.said.get(&line.subject) != Some(&line.text)) {
-            let (subject, said) = (one_line(&line.subject), one_line(&line.text));
-            let _ = writeln!(text, "{subject}: {}", said.style(style(line.mark)));
+        for line in lines.iter().filter(|line| self.printed.get(&line.subject) != Some(&line.text)) {
+            let (subject, message) = (one_line(&line.subject), one_line(&line.text));
+            let _ = writeln!(text, "{subject}: {}", message.style(style(line.mark)));
         }
         // A condition that is no longer listed needs no message, but a deleted object does.
         let is_object = |subject: &str| match subject.split_once(' ') {
             Some((_, rest)) => OBJECTS.iter().any(|kind| rest.starts_with(kind)),
             None => subject != CLUSTER,
         };
-        for subject in self.said.keys().filter(|subject| is_object(subject)) {
+        for subject in self.printed.keys().filter(|subject| is_object(subject)) {
             if lines.iter().all(|line| line.subject != *subject) {
                 let _ = writeln!(text, "{}: gone", one_line(subject));
             }
@@ -66,7 +66,7 @@ impl Screen {
         if !text.is_empty() {
             printer::write(self.to, &text);
         }
-        self.said = lines.iter().map(|line| (line.subject.clone(), line.text.clone())).collect();
+        self.printed = lines.iter().map(|line| (line.subject.clone(), line.text.clone())).collect();
     }
 }
 
@@ -83,24 +83,24 @@ pub(crate) fn text(lines: &[Line]) -> String {
 /// service, then healthy services.
 fn rows(lines: &[Line], room: usize, now: Timestamp) -> Vec<Row> {
     let healthy = |line: &Line, depth: usize| line.mark == Mark::Good && line.depth >= depth;
-    let mut kept: Vec<&Line> = lines.iter().collect();
+    let mut visible: Vec<&Line> = lines.iter().collect();
     for depth in [2, 1] {
-        if kept.len() > room {
-            kept.retain(|line| !healthy(line, depth));
+        if visible.len() > room {
+            visible.retain(|line| !healthy(line, depth));
         }
     }
-    if kept.len() > room {
-        let is_alone = |index: usize| kept.get(index + 1).is_none_or(|next| next.depth == 0);
-        let bare: Vec<bool> = (0..kept.len()).map(|i| healthy(kept[i], 0) && is_alone(i)).collect();
+    if visible.len() > room {
+        let is_alone = |index: usize| visible.get(index + 1).is_none_or(|next| next.depth == 0);
+        let bare: Vec<bool> = (0..visible.len()).map(|i| healthy(visible[i], 0) && is_alone(i)).collect();
         let mut bare = bare.into_iter();
-        kept.retain(|_| !bare.next().unwrap_or_default());
+        visible.retain(|_| !bare.next().unwrap_or_default());
     }
     // The last row says how many lines are missing.
-    let left_out = lines.len() - kept.len();
-    let space = if left_out > 0 || kept.len() > room { room.saturating_sub(1) } else { room };
-    let cut = kept.len().saturating_sub(space);
-    kept.truncate(space);
-    let mut rows: Vec<Row> = (0..kept.len()).map(|index| row(&kept, index, now)).collect();
+    let left_out = lines.len() - visible.len();
+    let space = if left_out > 0 || visible.len() > room { room.saturating_sub(1) } else { room };
+    let cut = visible.len().saturating_sub(space);
+    visible.truncate(space);
+    let mut rows: Vec<Row> = (0..visible.len()).map(|index| row(&visible, index, now)).collect();
     if left_out + cut > 0 && room > 0 {
         let mut row = Row::default();
         row.push(&format!("and {} more: enlarge the window", left_out + cut), Style::new().dimmed());

@@ -42,7 +42,7 @@ impl Workload<'_> {
 
     /// Whether a pod is ready whose containers run since this time or later, or whether the workload needs no pod.
     fn serves_since(&self, time: Timestamp) -> bool {
-        let wanted = match self.object {
+        let desired = match self.object {
             Owner::Deployment(found) => found.spec.as_ref().and_then(|spec| spec.replicas),
             Owner::Group(found) => found.spec.replicas,
         };
@@ -53,7 +53,7 @@ impl Workload<'_> {
             // Times in statuses have whole seconds.
             is_ready(pod) && running.all(|started| started.0.as_second() >= time.as_second())
         };
-        wanted == Some(0) || self.pods.iter().any(is_new)
+        desired == Some(0) || self.pods.iter().any(is_new)
     }
 }
 

@@ -14,22 +14,22 @@ pub(super) struct Deadline {
     patience: Duration,
     at: Instant,
     /// The progress messages of downloads in pods.
-    said: Vec<String>,
+    messages: Vec<String>,
 }
 
 // === impl Deadline ===
 
 impl Deadline {
     pub(super) fn after(patience: Duration) -> Self {
-        Self { patience, at: Instant::now() + patience, said: Vec::new() }
+        Self { patience, at: Instant::now() + patience, messages: Vec::new() }
     }
 
     /// Restarts the timeout if a download has made progress. A stalled download repeats the same message.
     pub(super) fn observe(&mut self, seen: &TreeObjects) {
-        let said: Vec<String> = seen.pods.iter().filter_map(|pod| progress(pod)).collect();
-        if said != self.said {
+        let messages: Vec<String> = seen.pods.iter().filter_map(|pod| progress(pod)).collect();
+        if messages != self.messages {
             self.at = Instant::now() + self.patience;
-            self.said = said;
+            self.messages = messages;
         }
     }
 
@@ -40,7 +40,7 @@ impl Deadline {
     /// Returns the message after the deadline.
     pub(super) fn missed(&self) -> String {
         let seconds = self.patience.as_secs();
-        if self.said.is_empty() {
+        if self.messages.is_empty() {
             return format!("did not become ready within {seconds} s");
         }
         format!("did not become ready, and its download made no progress for {seconds} s")
@@ -63,9 +63,10 @@ mod tests {
 
     use super::*;
 
-    fn seen(said: Option<&str>) -> TreeObjects {
-        let said = said.map(|text| json!([{"type": PROGRESS_CONDITION, "status": "False", "message": text}]));
-        let pod = json!({"metadata": {"name": "p"}, "status": {"conditions": said}});
+    fn seen(messages: Option<&str>) -> TreeObjects {
+        let messages =
+            messages.map(|text| json!([{"type": PROGRESS_CONDITION, "status": "False", "message": text}]));
+        let pod = json!({"metadata": {"name": "p"}, "status": {"conditions": messages}});
         TreeObjects { pods: vec![Arc::new(serde_json::from_value(pod).unwrap())], ..TreeObjects::default() }
     }
 
@@ -74,15 +75,15 @@ mod tests {
         let second = Duration::from_secs(1);
         let start = Instant::now();
         let mut deadline = Deadline::after(10 * second);
-        for (after, said, ends) in [
+        for (after, messages, ends) in [
             (1, None, 10),
             (7, Some("downloading 1/9 GB"), 18),
             (8, Some("downloading 2/9 GB"), 26),
             (9, Some("downloading 2/9 GB"), 26),
         ] {
             tokio::time::advance(after * second).await;
-            deadline.observe(&seen(said));
-            assert_eq!(deadline.at() - start, ends * second, "{said:?}");
+            deadline.observe(&seen(messages));
+            assert_eq!(deadline.at() - start, ends * second, "{messages:?}");
         }
         assert!(deadline.missed().contains("made no progress for 10 s"));
         // After the download, the timeout starts again.

@@ -141,8 +141,8 @@ pub(crate) async fn choose(args: &LocalArgs, documents: &[Document]) -> anyhow::
 
 /// Returns the program that can run all models of the services, and a few words about them.
 async fn cpu(documents: &[Document], offline: bool, limit: Option<u64>) -> anyhow::Result<(PathBuf, String)> {
-    let wanted = models(documents)?;
-    if wanted.is_empty() && limit.is_some() {
+    let requested = models(documents)?;
+    if requested.is_empty() && limit.is_some() {
         bail!("no manifest has a model (use `--engine cpu` to run models that you apply later)");
     }
     let patience = if limit.is_some() { SOURCE_TIMEOUT } else { REQUIRED_SOURCE_TIMEOUT };
@@ -156,7 +156,7 @@ async fn cpu(documents: &[Document], offline: bool, limit: Option<u64>) -> anyho
     if program.is_none() && builder.is_none() {
         bail!("{}", engine_program::missing());
     }
-    let asked = futures::future::try_join_all(wanted.iter().map(|model| source(model, &settings)));
+    let asked = futures::future::try_join_all(requested.iter().map(|model| source(model, &settings)));
     let sources = timeout(patience, asked).await.map_err(|_| {
         let patience = longboat_quantity::duration::text(patience);
         anyhow::anyhow!("the source of a model did not answer within {patience}")
@@ -182,7 +182,7 @@ async fn cpu(documents: &[Document], offline: bool, limit: Option<u64>) -> anyho
         (None, None) => bail!("{}", engine_program::missing()),
     };
     let mut reasons = Vec::new();
-    for (model, source) in wanted.iter().zip(&sources) {
+    for (model, source) in requested.iter().zip(&sources) {
         let kind = judged(&program, model, source, &settings, patience).await?;
         let comes = match source {
             Source::Here(path) => format!("from {}", path.display()),
@@ -204,7 +204,7 @@ async fn cpu(documents: &[Document], offline: bool, limit: Option<u64>) -> anyho
 /// If a service needs a feature that the CPU engine does not have.
 fn models(documents: &[Document]) -> anyhow::Result<Vec<RequestedModel>> {
     let scene = Scene::new(documents, &Settings::default())?;
-    let mut wanted: Vec<RequestedModel> = Vec::new();
+    let mut requested: Vec<RequestedModel> = Vec::new();
     for subject in scene.subjects.iter().filter(|subject| subject.given) {
         let metadata = &subject.service.metadata;
         let service = metadata.name.clone().unwrap_or_default();
@@ -227,12 +227,12 @@ fn models(documents: &[Document]) -> anyhow::Result<Vec<RequestedModel>> {
         let adapters = adapters.into_iter().map(|adapter| (adapter.address, true));
         for (address, is_adapter) in std::iter::once(model).chain(adapters) {
             let (service, patterns) = (service.clone(), patterns.clone());
-            if !wanted.iter().any(|known| known.address == address && known.patterns == patterns) {
-                wanted.push(RequestedModel { service, address, patterns, is_adapter });
+            if !requested.iter().any(|known| known.address == address && known.patterns == patterns) {
+                requested.push(RequestedModel { service, address, patterns, is_adapter });
             }
         }
     }
-    Ok(wanted)
+    Ok(requested)
 }
 
 /// Returns the patterns that the pod template has for its download.
@@ -397,9 +397,9 @@ mod tests {
 
     #[test]
     fn services_that_the_engine_cannot_serve_are_named_with_what_they_need() {
-        let wanted = models(&service("")).unwrap();
+        let requested = models(&service("")).unwrap();
         assert_eq!(
-            wanted,
+            requested,
             [RequestedModel {
                 service: "a".into(),
                 address: Address::parse("hf://o/m"),
@@ -407,15 +407,15 @@ mod tests {
                 is_adapter: false
             }]
         );
-        assert_eq!(models(&service("  prefill: {replicas: 1}\n")).unwrap(), wanted);
+        assert_eq!(models(&service("  prefill: {replicas: 1}\n")).unwrap(), requested);
         let offloading = "  prefill: {replicas: 1, kvCacheOffloading: {cpu: 1Gi}}\n";
         let error = models(&service(offloading)).unwrap_err().to_string();
         assert_eq!(error, "a needs KV cache offloading, which the CPU engine does not have");
         assert_eq!(models(&[]).unwrap(), []);
         let template = "  template:\n    initContainers:\n    - name: storage-initializer\n      \
                         env: [{name: STORAGE_ALLOW_PATTERNS, value: \"*.json\"}]\n";
-        let wanted = models(&service(template)).unwrap();
-        assert_eq!(wanted[0].patterns, FilePatterns { allow: Some("*.json".into()), ignore: None });
+        let requested = models(&service(template)).unwrap();
+        assert_eq!(requested[0].patterns, FilePatterns { allow: Some("*.json".into()), ignore: None });
     }
 
     #[test]

@@ -54,10 +54,11 @@ fn example_requests(question: &Question, model: &str) -> Vec<String> {
     // The cluster has its own certificate authority.
     let is_secure = url.starts_with("https://");
     let insecure = if is_secure { "-k " } else { "" };
-    let given = headers.iter().map(|(name, value)| format!(" -H {}", quoted(&format!("{name}: {value}"))));
-    let mut given: String = given.collect();
+    let header_args =
+        headers.iter().map(|(name, value)| format!(" -H {}", quoted(&format!("{name}: {value}"))));
+    let mut header_args: String = header_args.collect();
     if needs_key {
-        given.push_str(" -H \"Authorization: Bearer $KEY\"");
+        header_args.push_str(" -H \"Authorization: Bearer $KEY\"");
     }
     let mut lines = vec![String::new()];
     lines.extend(engine_key.iter().map(|key| format!("  {}", key.line)));
@@ -67,7 +68,10 @@ fn example_requests(question: &Question, model: &str) -> Vec<String> {
     let resolve = resolved.as_ref().map(|(host, socket)| format!("--resolve {host}:{port}:{} ", socket.ip()));
     let resolve = resolve.unwrap_or_default();
     lines.extend([
-        format!("  curl {insecure}{resolve}{}{given} -H 'Content-Type: application/json' \\", quoted(url)),
+        format!(
+            "  curl {insecure}{resolve}{}{header_args} -H 'Content-Type: application/json' \\",
+            quoted(url)
+        ),
         format!("    -d {}", quoted(&api.body(model, "Hello"))),
     ]);
     if let Some((host, socket)) = resolved {

@@ -60,12 +60,12 @@ impl Api {
     /// Returns the JSON of a request with this text.
     pub(crate) fn body(self, model: &str, text: &str) -> String {
         let (model, text) = (json!(model), json!(text));
-        let asked = match self {
+        let input = match self {
             Self::Chat => format!("\"messages\": [{{\"role\": \"user\", \"content\": {text}}}]"),
             Self::Completions => format!("\"prompt\": {text}"),
             Self::Embeddings => format!("\"input\": {text}"),
         };
-        format!("{{\"model\": {model}, {asked}}}")
+        format!("{{\"model\": {model}, {input}}}")
     }
 
     /// Returns where an event of a streamed answer has its text, or `None` if answers have no text.

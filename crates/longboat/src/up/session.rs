@@ -160,10 +160,10 @@ impl Session<'_> {
             anyhow::bail!("--prompt needs an LLMInferenceService, and the manifests contain none");
         }
         let all = manifests::services(&local.client()).await;
-        let kept: Vec<String> =
+        let earlier: Vec<String> =
             all.iter().filter(|service| !written.contains(service)).map(ToString::to_string).collect();
-        if !kept.is_empty() {
-            printer::labelled("also running:", format_args!("{}, from an earlier run", kept.join(", ")));
+        if !earlier.is_empty() {
+            printer::labelled("also running:", format_args!("{}, from an earlier run", earlier.join(", ")));
         }
         names.lock().clone_from(&written);
         let mut watch = Watch::start(local.client(), names.clone(), gateway, begin, is_serving)?;

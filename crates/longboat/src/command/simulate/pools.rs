@@ -113,12 +113,12 @@ fn split_traffic(
     }
     if traffic.pools.iter().all(|requests| *requests == 0) {
         let serves: Vec<&str> = services.iter().flat_map(ServiceModel::short_names).collect();
-        let asked = if args.generate.is_some() {
+        let advice = if args.generate.is_some() {
             "made-up traffic names no model: pass a trace whose requests have one".to_owned()
         } else {
             format!("the traffic has {}", unknown_models(&traffic.unknown))
         };
-        bail!("no request asks for a model of the services, which are {}; {asked}", serves.join(", "));
+        bail!("no request asks for a model of the services, which are {}; {advice}", serves.join(", "));
     }
     Ok(traffic)
 }

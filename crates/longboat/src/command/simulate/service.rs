@@ -90,14 +90,14 @@ impl ServiceModel {
 
     /// Checks that a request asks for nothing that the service lacks. One without a name asks for its model.
     pub(super) fn check(&self, request: &TraceRequest) -> Result<(), String> {
-        let asked = request.asks_for();
-        if asked.is_empty() || self.serves.is_empty() || self.serves.contains(asked) {
+        let model = request.asks_for();
+        if model.is_empty() || self.serves.is_empty() || self.serves.contains(model) {
             return Ok(());
         }
         let names = self.short_names();
         let first = names.first().copied().unwrap_or_default();
         Err(format!(
-            "{} does not serve `{asked}`, only {}: pass --map-model '{asked}={first}' (or '*={first}' for every other name), or the \
+            "{} does not serve `{model}`, only {}: pass --map-model '{model}={first}' (or '*={first}' for every other name), or the \
              manifests of all services of the trace",
             self.name,
             names.join(", ")

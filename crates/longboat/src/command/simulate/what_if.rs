@@ -28,9 +28,9 @@ struct Flags {
 pub(crate) fn what_if(
     scene: &Scene,
     service: &LLMInferenceService,
-    wanted: &Simulation,
+    request: &Simulation,
 ) -> anyhow::Result<Value> {
-    let args = flags(wanted)?;
+    let args = flags(request)?;
     let model = service::of_scene(&args, scene, service)?;
     let [policy, ..] = &model.policies[..] else {
         bail!(
@@ -39,7 +39,7 @@ pub(crate) fn what_if(
         )
     };
     let own = model.pool.first().map_or(1, |group| group.replicas);
-    let numbers = if wanted.replicas.is_empty() { around(own.max(1)) } else { wanted.replicas.clone() };
+    let numbers = if request.replicas.is_empty() { around(own.max(1)) } else { request.replicas.clone() };
     let mut reports = Vec::new();
     for replicas in numbers {
         let mut report = one(&args, &model, policy, Some(replicas), requests(&args)?)?;
@@ -56,17 +56,17 @@ pub(crate) fn what_if(
     Ok(json!({"page": page::html(&model.name, &[section]), "notes": model.notes}))
 }
 
-fn flags(wanted: &Simulation) -> anyhow::Result<SimulateArgs> {
+fn flags(request: &Simulation) -> anyhow::Result<SimulateArgs> {
     let mut words = vec![
         "simulate".to_owned(),
-        format!("--generate={}", wanted.traffic),
-        format!("--rate={}", wanted.rate),
+        format!("--generate={}", request.traffic),
+        format!("--rate={}", request.rate),
         format!("--requests={REQUESTS}"),
         // The number of each column takes the place of an autoscaler.
         "--replicas=1".to_owned(),
     ];
-    if !wanted.engine_args.trim().is_empty() {
-        words.push(format!("--engine-args={}", wanted.engine_args));
+    if !request.engine_args.trim().is_empty() {
+        words.push(format!("--engine-args={}", request.engine_args));
     }
     let flags = Flags::try_parse_from(words).map_err(|error| anyhow!("{error}"))?;
     Ok(flags.args)
@@ -89,34 +89,34 @@ mod tests {
     const SERVICE: &str = "{apiVersion: serving.kserve.io/v1alpha2, kind: LLMInferenceService, metadata: {name: chat}, \
         spec: {model: {uri: 'hf://org/model'}, replicas: 3, router: {route: {}, gateway: {}, scheduler: {}}}}";
 
-    fn simulated(wanted: &Simulation) -> anyhow::Result<String> {
-        simulated_of(SERVICE, wanted)
+    fn simulated(request: &Simulation) -> anyhow::Result<String> {
+        simulated_of(SERVICE, request)
     }
 
-    fn simulated_of(service: &str, wanted: &Simulation) -> anyhow::Result<String> {
+    fn simulated_of(service: &str, request: &Simulation) -> anyhow::Result<String> {
         let documents = longboat_manifest::parse("service", service)?;
         let scene = Scene::new(&documents, &Settings::default())?;
-        let answer = what_if(&scene, &scene.subjects[0].service, wanted)?;
+        let answer = what_if(&scene, &scene.subjects[0].service, request)?;
         Ok(answer["page"].as_str().unwrap_or_default().to_owned())
     }
 
     #[test]
     fn the_services_own_number_of_replicas_is_compared_with_others_and_wrong_flags_are_named() {
-        let wanted = Simulation {
+        let request = Simulation {
             traffic: "sessions".into(),
             rate: 5.0,
             replicas: Vec::new(),
             engine_args: "--max-num-batched-tokens 4096".into(),
         };
-        let page = simulated(&wanted).unwrap();
+        let page = simulated(&request).unwrap();
         for column in ["2 replicas", "3 replicas (now)", "4 replicas", "6 replicas"] {
             assert!(page.contains(&format!("</span>{column}</th>")), "{column}: {page}");
         }
-        let one = simulated(&Simulation { replicas: vec![1], ..wanted.clone() }).unwrap();
+        let one = simulated(&Simulation { replicas: vec![1], ..request.clone() }).unwrap();
         assert!(one.contains("</span>1 replica</th>") && !one.contains("3 replicas"), "{one}");
         for (wrong, expected) in [
-            (Simulation { traffic: "rain".into(), ..wanted.clone() }, "'rain'"),
-            (Simulation { engine_args: "--no-such-flag 3".into(), ..wanted.clone() }, "no-such-flag"),
+            (Simulation { traffic: "rain".into(), ..request.clone() }, "'rain'"),
+            (Simulation { engine_args: "--no-such-flag 3".into(), ..request.clone() }, "no-such-flag"),
         ] {
             let error = format!("{:#}", simulated(&wrong).unwrap_err());
             assert!(error.contains(expected), "{error}");
@@ -125,15 +125,15 @@ mod tests {
 
     #[test]
     fn a_service_without_a_picker_or_a_replica_gets_an_answer_for_a_page() {
-        let wanted = Simulation {
+        let request = Simulation {
             traffic: "poisson".into(),
             rate: 5.0,
             replicas: Vec::new(),
             engine_args: String::new(),
         };
-        let error = simulated_of(&SERVICE.replace(", scheduler: {}", ""), &wanted).unwrap_err().to_string();
+        let error = simulated_of(&SERVICE.replace(", scheduler: {}", ""), &request).unwrap_err().to_string();
         assert!(error.contains("chat has no picker") && !error.contains("--"), "{error}");
-        let idle = simulated_of(&SERVICE.replace("replicas: 3", "replicas: 0"), &wanted).unwrap();
+        let idle = simulated_of(&SERVICE.replace("replicas: 3", "replicas: 0"), &request).unwrap();
         assert!(idle.contains("</span>1 replica</th>") && idle.contains("</span>2 replicas</th>"), "{idle}");
     }
 }
