@@ -42,7 +42,8 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
         .collect()
 }
 
-/// GPUs of a container that a variable hides from its engine. Whatever their numbers on the node are, CUDA counts them from 0 in the container.
+/// GPUs of a container that a variable hides from its engine. In the container, CUDA counts them from 0, whatever their numbers on the
+/// node are.
 fn hidden_devices(path: &str, main: &Container) -> Option<Advice> {
     let value = variable(main, VISIBLE_DEVICES)?.value.as_deref().filter(|value| !value.contains("$("))?;
     let (resource, count) = devices(main).find(|(name, _)| name.starts_with("nvidia.com/"))?;
