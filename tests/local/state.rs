@@ -20,6 +20,8 @@ fn objects_outlive_up_and_a_second_one_is_kept_out() {
     let world = LocalCluster::start(&["--state", &folder, example.to_str().unwrap()]);
     let uid = world.ask(&["get", "llmisvc", "qwen", "-o", "jsonpath={.metadata.uid}"]);
     world.ask(&["create", "configmap", "kept", "--from-literal=a=b"]);
+    let copy = state.path().join("kubeconfig");
+    std::fs::copy(&world.kubeconfig, &copy).unwrap();
 
     let second = up_to_its_end(&["--port", "0", "--state", &folder]);
     assert_eq!(second.status.code(), Some(1), "{second:#?}");
@@ -40,7 +42,9 @@ fn objects_outlive_up_and_a_second_one_is_kept_out() {
     assert_eq!(ended.status.code(), Some(0));
     assert!(ended.stderr.contains(&format!("--state '{folder}'")), "{ended:#?}");
 
-    let again = LocalCluster::start(&["--state", &folder, example.to_str().unwrap()]);
+    let mut again = LocalCluster::start(&["--state", &folder, example.to_str().unwrap()]);
+    // The address, the certificate authority and the token are those of the first run.
+    again.kubeconfig = copy;
     assert_eq!(again.ask(&["get", "llmisvc", "qwen", "-o", "jsonpath={.metadata.uid}"]), uid);
     assert_eq!(again.ask(&["get", "configmap", "kept", "-o", "jsonpath={.data.a}"]), "b");
     assert_eq!(http::get(&format!("{}/v1/models", again.url)).status, 200);

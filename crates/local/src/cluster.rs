@@ -16,7 +16,7 @@ use longboat_gateway::{Gateway, Guard, Keys, Picking, Queue, QueueSample, Routes
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::Document;
 use longboat_node::{ApiAccess, Node, NodeError, NodeHandle, QueueMetrics, Sample};
-use longboat_tls::{CertificateAuthority, LeafRequest, TlsError};
+use longboat_tls::{LeafRequest, TlsError};
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -27,6 +27,7 @@ use crate::{
     apply::{self, AppliedDocument, ApplyError},
     bootstrap::{self, BootstrapError},
     controller,
+    identity::Identity,
     kubeconfig::kubeconfig,
     shared_picker,
     stand_in::{self, StandInError, Substitution},
@@ -112,17 +113,18 @@ impl Local {
         longboat_tls::install_default_provider();
         let state = StateDir::open(options.state.as_deref())?;
         let (gateway_listener, gateway_address) = listen("gateway", options.port).await?;
-        let (api_listener, api_address) = listen("API server", options.api_port).await?;
+        let identity = Identity::of(&state)?;
+        let (api_listener, api_address) = listen_for_api(options.api_port, identity.port).await?;
+        identity.store(&state, api_address.port())?;
 
         let addresses = Block::claim().ok_or(StartError::Addresses)?;
-        let token = format!("{:032x}", rand::random::<u128>());
         let objects = options.state.is_some().then(|| state.path().join("objects"));
         if let Some(objects) = &objects {
             create_private(objects)?;
         }
         let server = ApiServer::new(longboat_apiserver::Options {
             state: objects,
-            token: Some(token.clone()),
+            token: Some(identity.token.clone()),
             service_range: addresses.services(),
             pods_need_accounts: true,
             ..longboat_apiserver::Options::default()
@@ -132,12 +134,11 @@ impl Local {
         server.convert_with(GROUP, |object, version| {
             conversion::convert_to(object, version).map_err(|error| error.to_string())
         });
-        let authority = CertificateAuthority::new("longboat local")?;
-        let pair = authority.issue(&LeafRequest {
+        let pair = identity.authority.issue(&LeafRequest {
             common_name: "kube-apiserver".into(),
             dns_names: vec!["localhost".into(), "kubernetes.default.svc".into()],
             ips: vec![Ipv4Addr::LOCALHOST.into()],
-            // The certificate authority is new at each start.
+            // The certificate is new at each start.
             days: 365,
             ..LeafRequest::default()
         })?;
@@ -152,9 +153,10 @@ impl Local {
         let client = longboat_watch::named(server.client(DEFAULT_NAMESPACE), apply::Owner::Up.manager());
         bootstrap::install(&client, gateway_address).await?;
 
-        let access = ApiAccess { url: format!("https://{api_address}"), ca_pem: Some(authority.pem()) };
+        let ca_pem = identity.authority.pem();
+        let access = ApiAccess { url: format!("https://{api_address}"), ca_pem: Some(ca_pem.clone()) };
         let kubeconfig_path = state.path().join("kubeconfig");
-        let config = kubeconfig(&access.url, &authority.pem(), &token, DEFAULT_NAMESPACE);
+        let config = kubeconfig(&access.url, &ca_pem, &identity.token, DEFAULT_NAMESPACE);
         write_private(&kubeconfig_path, &format!("{config:#}\n"))?;
         // Before the node, whose autoscalers read the gateway's queue.
         let gateway = longboat_gateway::start(
@@ -262,6 +264,16 @@ fn queue_metrics(queue: Queue) -> QueueMetrics {
         };
         series.into_iter().map(sample).collect()
     })
+}
+
+/// Listens on the port that the user names. Otherwise on that of the earlier run, which clients know, if it is still free.
+async fn listen_for_api(port: u16, earlier: u16) -> Result<(TcpListener, SocketAddr), StartError> {
+    if port == 0
+        && let Ok(listening) = listen("API server", earlier).await
+    {
+        return Ok(listening);
+    }
+    listen("API server", port).await
 }
 
 async fn listen(what: &'static str, port: u16) -> Result<(TcpListener, SocketAddr), StartError> {

@@ -11,6 +11,7 @@ mod apply;
 mod bootstrap;
 mod cluster;
 mod controller;
+mod identity;
 mod kubeconfig;
 mod schema_hint;
 mod shared_picker;
