@@ -38,8 +38,6 @@ pub(super) const BYTES: usize = 16;
 const TURN: &str = "@turn";
 /// A function that charges for the value of its argument.
 const PAID: &str = "@paid";
-/// Like [`PAID`], and also charges for a regular expression.
-const PAID_REGEX: &str = "@paid_regex";
 
 /// The error of cel-go for an expression that exceeds its budget.
 pub(super) const EXCEEDED: &str = "operation cancelled: actual cost limit exceeded";
@@ -220,12 +218,8 @@ impl CostInstrumenter {
             // the results are small, or equal to one of the arguments
             name if name.starts_with(['_', '!', '-', '@']) || name == operators::IN => None,
             "size" | "startsWith" | "endsWith" | "contains" | "exists" | "isSorted" | "hasValue" => None,
-            "find" | "findAll" => {
-                self.grows = true;
-                Some(PAID_REGEX)
-            }
-            "replace" | "join" | "format" | "quote" | "split" | "range" | "matches" | "distinct"
-            | "flatten" | "intersects" | "equivalent" | "sort" | "sum" | "quantity" => {
+            "replace" | "join" | "format" | "quote" | "split" | "range" | "matches" | "find" | "findAll"
+            | "distinct" | "flatten" | "intersects" | "equivalent" | "sort" | "sum" | "quantity" => {
                 self.grows = true;
                 Some(PAID)
             }
@@ -261,10 +255,6 @@ pub(super) fn register(library: &mut Context<'_>) {
         Ok(Cel::Bool(true))
     });
     library.add_function(PAID, |call: &FunctionContext<'_, '_>| charge_argument(call));
-    library.add_function(PAID_REGEX, |call: &FunctionContext<'_, '_>| {
-        spend(REGEX)?;
-        charge_argument(call)
-    });
 }
 
 fn charge_argument(call: &FunctionContext<'_, '_>) -> ResolveResult {
@@ -345,8 +335,21 @@ mod tests {
                 &json!((0..20_000).collect::<Vec<_>>()),
             ),
             ("self.all(x, !'a'.matches('(z|b|c){1,50}' + string(x)))", &numbers),
+            ("self.all(x, 'a'.find('(z|b|c){1,50}' + string(x)) == '')", &numbers),
+            ("self.all(x, 'a'.findAll('(z|b|c){1,50}' + string(x)) == [])", &numbers),
         ] {
             assert_eq!(holds(source, value), Err(EXCEEDED.to_owned()), "{source}");
+        }
+    }
+
+    #[test]
+    fn patterns_have_the_classes_of_go() {
+        for source in [
+            "self.find('[0-9]+') == '12' && self.find('x') == ''",
+            "self.find('\\\\d+$') == '' && self.findAll('\\\\d') == ['1', '2']",
+            "self.findAll('[0-9]', 1) == ['1'] && self.findAll('[0-9]', -1).size() == 2",
+        ] {
+            assert_eq!(holds(source, &json!("12\u{663}")), Ok(true), "{source}");
         }
     }
 

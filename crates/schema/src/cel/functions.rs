@@ -43,6 +43,8 @@ thread_local! {
 /// Adds the functions.
 pub(super) fn register(library: &mut Context<'_>) {
     library.add_function("matches", matches);
+    library.add_function("find", find);
+    library.add_function("findAll", find_all);
     library.add_function("replace", replace);
     library.add_function("join", join);
     library.add_function("lists.range", range);
@@ -99,21 +101,61 @@ fn matches(
     This(text): This<Arc<String>>,
     pattern: Arc<String>,
 ) -> Result<bool, ExecutionError> {
+    with_pattern(call, pattern, |pattern| pattern.is_match(&text))
+}
+
+/// Returns the first match, or an empty text.
+fn find(
+    call: &FunctionContext<'_, '_>,
+    This(text): This<Arc<String>>,
+    pattern: Arc<String>,
+) -> ResolveResult {
+    let found = |pattern: &Regex| pattern.find(&text).map_or("", |found| found.as_str()).to_owned();
+    with_pattern(call, pattern, found).map(|found| Cel::String(Arc::new(found)))
+}
+
+/// Returns the matches, at most as many as the optional second argument says. A negative number means all.
+fn find_all(
+    call: &FunctionContext<'_, '_>,
+    This(text): This<Arc<String>>,
+    Arguments(arguments): Arguments,
+) -> ResolveResult {
+    let limit = match arguments.get(1) {
+        None => usize::MAX,
+        Some(Cel::Int(limit)) => usize::try_from(*limit).unwrap_or(usize::MAX),
+        Some(_) => return Err(call.error("expected integer argument")),
+    };
+    let Some(Cel::String(pattern)) = arguments.first() else {
+        return Err(call.error("expected string argument"));
+    };
+    let texts = |pattern: &Regex| {
+        let found = pattern.find_iter(&text).take(limit);
+        found.map(|found| Cel::String(Arc::new(found.as_str().to_owned()))).collect()
+    };
+    with_pattern(call, Arc::clone(pattern), texts).map(|found| Cel::List(Arc::new(found)))
+}
+
+/// Applies a function to a compiled pattern, which has Go's character classes.
+fn with_pattern<T>(
+    call: &FunctionContext<'_, '_>,
+    pattern: Arc<String>,
+    apply: impl FnOnce(&Regex) -> T,
+) -> Result<T, ExecutionError> {
     PATTERNS.with_borrow_mut(|patterns| {
         if let Some(known) = patterns.get(&pattern) {
-            return Ok(known.is_match(&text));
+            return Ok(apply(known));
         }
         spend_regex()?;
         let compiled = patterns::builder(&pattern)
             .size_limit(MAX_PATTERN_BYTES)
             .build()
             .map_err(|error| call.error(format!("'{pattern}' not a valid regex:\n{error}")))?;
-        let verdict = compiled.is_match(&text);
+        let result = apply(&compiled);
         if patterns.len() >= MAX_CACHED_PATTERNS {
             patterns.clear();
         }
         patterns.insert(pattern, compiled);
-        Ok(verdict)
+        Ok(result)
     })
 }
 
