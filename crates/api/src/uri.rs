@@ -185,31 +185,29 @@ fn push_authority(out: &mut String, authority: &str) -> Result<(), Problem> {
         }
         None => authority,
     };
-    let port = if host.starts_with('[') {
-        let end = host.rfind(']').ok_or(Problem::MissingBracket)?;
-        &host[end + 1..]
-    } else {
-        host.rfind(':').map_or("", |i| &host[i..])
-    };
+    let bracket = if host.starts_with('[') { host.rfind(']').ok_or(Problem::MissingBracket)? } else { 0 };
+    let port = if bracket > 0 { &host[bracket + 1..] } else { host.rfind(':').map_or("", |i| &host[i..]) };
     let numeric = |p: &str| p.strip_prefix(':').is_some_and(|d| d.bytes().all(|b| b.is_ascii_digit()));
     if !port.is_empty() && !numeric(port) {
         return Err(Problem::Port(port.to_owned()));
     }
+    // RFC 6874: `%25` begins the zone of an IPv6 address.
+    let zone = host[..bracket].find("%25").map_or(bracket, |start| start + 3)..bracket;
     for (i, b) in host.bytes().enumerate() {
         if b == b'%' {
-            // Go only accepts encoded bytes in a host if they are not ASCII.
+            // As in `net/url`, only these bytes may be encoded: `%`, what is not ASCII, and in a zone also spaces and what need not be
+            // encoded.
             let code = host.get(i..i + 3).unwrap_or(&host[i..]);
             match u8::from_str_radix(code.get(1..).unwrap_or_default(), 16) {
-                Ok(byte) if code.len() == 3 && byte >= 0x80 => {}
+                Ok(byte) if code.len() == 3 && (byte >= 0x80 || byte == b'%') => {}
+                Ok(byte) if zone.contains(&i) && (byte == b' ' || is_host_byte(byte)) => {}
                 _ => return Err(Problem::Escape(code.to_owned())),
             }
-        } else if b < 0x80 && !b.is_ascii_alphanumeric() && !b"-_.~!$&'()*+,;=:[]<>\"".contains(&b) {
+        } else if b < 0x80 && !is_host_byte(b) {
             return Err(Problem::HostCharacter(char::from(b).to_string()));
         }
     }
-    push_escaped(out, &unescape(host)?, |b| {
-        b.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=:[]<>\"".contains(&b)
-    });
+    push_escaped(out, &unescape(host)?, is_host_byte);
     Ok(())
 }
 
@@ -247,6 +245,10 @@ fn push_escaped(out: &mut String, bytes: &[u8], plain: impl Fn(u8) -> bool) {
     }
 }
 
+fn is_host_byte(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=:[]<>\"".contains(&b)
+}
+
 fn is_path_byte(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&b)
 }
@@ -276,6 +278,8 @@ mod tests {
             ("oci+native://r/i@sha256:ab", "oci+native://r/i@sha256:ab"),
             ("no-scheme/path", "no-scheme/path"),
             ("hf://a/%e4%bd%a0", "hf://a/%E4%BD%A0"),
+            ("http://[fe80::1%25en%30%20]:80/x", "http://[fe80::1%25en0%20]:80/x"),
+            ("http://a%25b/x", "http://a%25b/x"),
         ];
         for (given, wanted) in table {
             assert_eq!(printed(given), wanted, "{given}");
@@ -304,6 +308,8 @@ mod tests {
             ("s3://bucket:path/x", r#"error: parse "s3://bucket:path/x": invalid port ":path" after host"#),
             ("hf://a/%zz", r#"error: parse "hf://a/%zz": invalid URL escape "%zz""#),
             ("a:b/c d", "a:b/c d"),
+            ("http://[fe80::1%30]/", r#"error: parse "http://[fe80::1%30]/": invalid URL escape "%30""#),
+            ("http://[::1%25%00]/", r#"error: parse "http://[::1%25%00]/": invalid URL escape "%00""#),
             ("1a:b", r#"error: parse "1a:b": first path segment in URL cannot contain colon"#),
             ("s3://my bucket/x", r#"error: parse "s3://my bucket/x": invalid character " " in host name"#),
             (":x", r#"error: parse ":x": missing protocol scheme"#),
