@@ -20,7 +20,7 @@ pub(crate) async fn run(handler: &LifecycleHandler, target: &Target) -> Result<(
             Err(format!("command '{command}' exited with {}: {output}", done.exit.code))
         }
     } else if let Some(action) = &handler.http_get {
-        probe::http::get(action, &target.container, &target.pod_ip, Duration::from_mins(1)).await
+        probe::http::hook(action, &target.container, &target.pod_ip, Duration::from_mins(1)).await
     } else if let Some(action) = &handler.sleep {
         tokio::time::sleep(Duration::from_secs(u64::try_from(action.seconds).unwrap_or(0))).await;
         Ok(())

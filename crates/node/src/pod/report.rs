@@ -83,6 +83,10 @@ impl Worker {
                 let message = format!("{} probe failed: {message}", kind.title());
                 self.say(index, Severity::Warning, "Unhealthy", message);
             }
+            (_, Report::Warning(message)) => {
+                let message = format!("{} probe warning: {message}", kind.title());
+                self.say(index, Severity::Warning, "ProbeWarning", message);
+            }
             (Kind::Startup, Report::Verdict(true)) => self.started(index),
             (Kind::Readiness, Report::Verdict(passes)) => {
                 if let State::Running { ready, .. } = &mut self.records[index].state {

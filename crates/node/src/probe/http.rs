@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, StatusCode, Uri, header};
+use http::{Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction};
@@ -11,33 +11,93 @@ use longboat_types::KUBERNETES_MINOR;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use url::Url;
 
 use super::port::port_number;
 
 /// The most bytes of a response body to read. The body is only shown to people.
 const MAX_BODY_BYTES: usize = 10 * 1024;
 
-/// Sends the request. Returns an error in the kubelet's words unless the response is 2xx or 3xx.
+/// The most requests of one probe, as in Go's client: the first one and those that follow redirects.
+const MAX_REQUESTS: usize = 10;
+
+/// Probes once. Returns an error in the kubelet's words unless the response is 2xx or 3xx, and a warning if it is a redirect that
+/// is not followed.
 pub(crate) async fn get(
     action: &HTTPGetAction,
     container: &Container,
     pod_ip: &str,
     limit: Duration,
+) -> Result<Option<String>, String> {
+    let response = send(action, container, pod_ip, limit).await?;
+    match response.status().as_u16() {
+        200..300 => Ok(None),
+        300..400 => {
+            let body = String::from_utf8_lossy(response.body());
+            Ok(Some(format!("Probe terminated redirects, Response body: {body}")))
+        }
+        status => Err(format!("HTTP probe failed with statuscode: {status}")),
+    }
+}
+
+/// Runs the request of a hook. Like the kubelet (pkg/kubelet/lifecycle/handlers.go), it accepts every status.
+pub(crate) async fn hook(
+    action: &HTTPGetAction,
+    container: &Container,
+    pod_ip: &str,
+    limit: Duration,
 ) -> Result<(), String> {
+    send(action, container, pod_ip, limit).await.map(drop)
+}
+
+/// Sends the request, and follows redirects to the same host, as the kubelet does (RedirectChecker in pkg/probe/http/http.go). A
+/// redirect elsewhere is the response: the probe is about this container.
+async fn send(
+    action: &HTTPGetAction,
+    container: &Container,
+    pod_ip: &str,
+    limit: Duration,
+) -> Result<Response<Vec<u8>>, String> {
     let port = port_number(&action.port, container)?;
     let host = action.host.as_deref().filter(|host| !host.is_empty()).unwrap_or(pod_ip);
     let https = action.scheme.as_deref().is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"));
     let path = action.path.as_deref().filter(|path| !path.is_empty()).unwrap_or("/");
     let slash = if path.starts_with('/') { "" } else { "/" };
-    let url = format!("{}://{host}:{port}{slash}{path}", if https { "https" } else { "http" });
-    match tokio::time::timeout(limit, request(action, &url, host, port, https, MAX_BODY_BYTES)).await {
-        Ok(Ok((status, _))) if (200..400).contains(&status.as_u16()) => Ok(()),
-        Ok(Ok((status, _))) => Err(format!("HTTP probe failed with statuscode: {}", status.as_u16())),
+    let first = format!("{}://{host}:{port}{slash}{path}", if https { "https" } else { "http" });
+    let mut url = first.clone();
+    let follow = async {
+        let mut response = request(action, &url, host, port, https, MAX_BODY_BYTES).await?;
+        for _ in 1..MAX_REQUESTS {
+            let Some(next) = redirect_target(&url, &response) else { return Ok(response) };
+            let port = next.port_or_known_default().unwrap_or(port);
+            let https = next.scheme() == "https";
+            url = next.into();
+            response = request(action, &url, host, port, https, MAX_BODY_BYTES).await?;
+        }
+        match redirect_target(&url, &response) {
+            Some(_) => Err(format!("stopped after {MAX_REQUESTS} redirects")),
+            None => Ok(response),
+        }
+    };
+    match tokio::time::timeout(limit, follow).await {
+        Ok(Ok(response)) => Ok(response),
         Ok(Err(error)) => Err(format!("Get {url:?}: {error}")),
         Err(_) => Err(format!(
-            "Get {url:?}: context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+            "Get {first:?}: context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
         )),
     }
+}
+
+/// Returns the target of a redirect on the same host.
+fn redirect_target(url: &str, response: &Response<Vec<u8>>) -> Option<Url> {
+    // Go's client does not follow other 3xx.
+    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return None;
+    }
+    let location = response.headers().get(header::LOCATION)?.to_str().ok()?;
+    let url = Url::parse(url).ok()?;
+    let target = url.join(location).ok()?;
+    (target.host() == url.host() && matches!(target.scheme(), "http" | "https")).then_some(target)
 }
 
 /// Returns the body of a pod's page of metrics, at most the first `most` bytes.
@@ -52,8 +112,8 @@ pub(crate) async fn page(
     match tokio::time::timeout(limit, request(&HTTPGetAction::default(), &url, pod_ip, port, https, most))
         .await
     {
-        Ok(Ok((StatusCode::OK, body))) => Ok(body),
-        Ok(Ok((status, _))) => Err(format!("{url} answered {status}")),
+        Ok(Ok(response)) if response.status() == StatusCode::OK => Ok(response.into_body()),
+        Ok(Ok(response)) => Err(format!("{url} answered {}", response.status())),
         Ok(Err(error)) => Err(format!("{url}: {error}")),
         Err(_) => Err(format!("{url} did not answer within {}", longboat_quantity::duration::text(limit))),
     }
@@ -66,7 +126,7 @@ async fn request(
     port: u16,
     https: bool,
     most: usize,
-) -> Result<(StatusCode, Vec<u8>), String> {
+) -> Result<Response<Vec<u8>>, String> {
     let uri: Uri = url.parse().map_err(|error| format!("{error}"))?;
     let stream = TcpStream::connect((host, port)).await.map_err(|error| dial_error(host, port, &error))?;
     if https {
@@ -116,7 +176,7 @@ async fn exchange(
     uri: &Uri,
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     most: usize,
-) -> Result<(StatusCode, Vec<u8>), String> {
+) -> Result<Response<Vec<u8>>, String> {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|error| error.to_string())?;
@@ -150,19 +210,18 @@ async fn exchange(
         .map_err(|error| error.to_string())?;
     let answer = async {
         let response = sender.send_request(request).await.map_err(|error| response_error(&error))?;
-        let status = response.status();
-        let mut body = response.into_body();
-        let mut kept = Vec::new();
+        let (head, mut body) = response.into_parts();
+        let mut content = Vec::new();
         // Some servers log an error if a connection closes in the middle of a response. So read the response to its end if
         // it is short.
         while let Some(Ok(frame)) = body.frame().await {
             let data = frame.data_ref().map_or(&[][..], |data| data);
-            kept.extend_from_slice(&data[..data.len().min(most - kept.len())]);
-            if kept.len() == most {
+            content.extend_from_slice(&data[..data.len().min(most - content.len())]);
+            if content.len() == most {
                 break;
             }
         }
-        Ok((status, kept))
+        Ok(Response::from_parts(head, content))
     };
     // The connection makes progress only while it is polled. It is dropped together with the response.
     let mut connection = std::pin::pin!(connection);
@@ -202,8 +261,47 @@ mod tests {
             String::from_utf8_lossy(&head[..read]).to_lowercase()
         });
         let uri = Uri::from_static("http://127.64.0.1:8000/health");
-        assert_eq!(exchange(&action, &uri, near, 0).await.map(|(status, _)| status), Ok(StatusCode::OK));
+        assert_eq!(
+            exchange(&action, &uri, near, 0).await.map(|response| response.status()),
+            Ok(StatusCode::OK)
+        );
         let head = server.await.unwrap();
         assert!(head.contains("host: chat.example\r\n") && head.contains("via: 1.1 longboat\r\n"), "{head}");
+    }
+
+    /// Answers each request with the next head.
+    async fn server(heads: &'static [&'static str]) -> u16 {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            for head in heads {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut request = [0; 4096];
+                let _ = stream.read(&mut request).await.unwrap();
+                let answer = format!("HTTP/1.1 {head}\r\ncontent-length: 2\r\n\r\nno");
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        port
+    }
+
+    #[tokio::test]
+    async fn redirects_to_the_same_host_are_followed_and_others_are_a_warning() {
+        let probe = async |heads| {
+            let action = json!({"path": "/", "port": server(heads).await});
+            let action: HTTPGetAction = serde_json::from_value(action).unwrap();
+            get(&action, &Container::default(), "127.0.0.1", Duration::from_mins(1)).await
+        };
+        let warning = Ok(Some("Probe terminated redirects, Response body: no".to_owned()));
+        assert_eq!(probe(&["302 Found\r\nlocation: /health", "200 OK"]).await, Ok(None));
+        assert_eq!(
+            probe(&["302 Found\r\nlocation: health?a=b", "503 Down"]).await,
+            Err("HTTP probe failed with statuscode: 503".to_owned())
+        );
+        assert_eq!(probe(&["308 Moved\r\nlocation: http://elsewhere.example/"]).await, warning);
+        assert_eq!(probe(&["301 Moved"]).await, warning);
+        assert_eq!(probe(&["300 Choices\r\nlocation: /health"]).await, warning);
+        let error = probe(&["302 Found\r\nlocation: /"; MAX_REQUESTS]).await.unwrap_err();
+        assert!(error.ends_with("stopped after 10 redirects"), "{error}");
     }
 }

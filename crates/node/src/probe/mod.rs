@@ -63,6 +63,8 @@ pub(crate) struct Target {
 pub(crate) enum Report {
     /// A probe failed, and the failure counts.
     Failure(String),
+    /// A probe succeeded, but its response is suspicious.
+    Warning(String),
     /// The container now succeeds, or no longer succeeds.
     Verdict(bool),
 }
@@ -88,10 +90,10 @@ pub(crate) async fn run<F>(
         let sent = Instant::now();
         let answer = ask(&probe, &target, limit).await;
         let seen = schedule.observe(sent, Instant::now(), answer.is_ok());
-        if let Err(message) = answer
-            && seen.counted
-        {
-            report(Report::Failure(message)).await;
+        match answer {
+            Err(message) if seen.counted => report(Report::Failure(message)).await,
+            Ok(Some(message)) => report(Report::Warning(message)).await,
+            Err(_) | Ok(None) => {}
         }
         if let Some(verdict) = seen.changed {
             report(Report::Verdict(verdict)).await;
@@ -116,17 +118,17 @@ fn limit(kind: Kind, probe: &Probe, timing: &Timing) -> Duration {
     if kind == Kind::Liveness { limit.max(timing.liveness_patience) } else { limit }
 }
 
-/// Probes once.
-async fn ask(probe: &Probe, target: &Target, limit: Duration) -> Result<(), String> {
+/// Probes once. A successful probe may have a warning.
+async fn ask(probe: &Probe, target: &Target, limit: Duration) -> Result<Option<String>, String> {
     if let Some(action) = &probe.http_get {
         http::get(action, &target.container, &target.pod_ip, limit).await
     } else if let Some(action) = &probe.grpc {
-        grpc::check(action, &target.pod_ip, limit).await
+        grpc::check(action, &target.pod_ip, limit).await.map(|()| None)
     } else if let Some(action) = &probe.tcp_socket {
         let port = port_number(&action.port, &target.container)?;
         let host = action.host.as_deref().filter(|host| !host.is_empty()).unwrap_or(&target.pod_ip);
         match tokio::time::timeout(limit, TcpStream::connect((host, port))).await {
-            Ok(Ok(_)) => Ok(()),
+            Ok(Ok(_)) => Ok(None),
             Ok(Err(error)) => Err(http::dial_error(host, port, &error)),
             Err(_) => Err(format!("dial tcp {host}:{port}: i/o timeout")),
         }
@@ -134,7 +136,7 @@ async fn ask(probe: &Probe, target: &Target, limit: Duration) -> Result<(), Stri
         let command = action.command.clone().unwrap_or_default();
         let launch = target.launch.exec(&target.host, &command).map_err(|error| error.to_string())?;
         match tokio::time::timeout(limit, process::exec(&launch, target.reaper.as_ref())).await {
-            Ok(Ok(done)) if done.exit.code == 0 => Ok(()),
+            Ok(Ok(done)) if done.exit.code == 0 => Ok(None),
             Ok(Ok(done)) => Err(done.output),
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => {
