@@ -86,7 +86,6 @@ impl Node {
         let node_id = format!("{:016x}", rand::random::<u64>());
         let alias = alias(&state_dir, &node_id)?;
         let plain = alias.as_ref().map_or_else(|| state_dir.clone(), |alias| alias.join(ALIAS));
-        let dirs = StateDirs::create(&plain, &executable, &engine)?;
         let engine_note = if engine_reason.is_empty() {
             engine.kind().to_owned()
         } else {
@@ -94,10 +93,16 @@ impl Node {
         };
 
         let removed = remove_state_dir.then_some(&state_dir).into_iter().chain(&alias);
-        let reaper = Reaper::start(&executable, &node_id, removed).map_err(|source| NodeError::Reaper {
-            command: format!("{} reaper", executable.display()),
-            source,
+        // Before anything else that may fail: the reaper also removes the folders of a node that does not start.
+        let reaper = Reaper::start(&executable, &node_id, removed).map_err(|source| {
+            if let Some(alias) = &alias
+                && let Err(error) = std::fs::remove_dir_all(alias)
+            {
+                tracing::warn!(%error, path = %alias.display(), "Cannot remove a temporary folder.");
+            }
+            NodeError::Reaper { command: format!("{} reaper", executable.display()), source }
         })?;
+        let dirs = StateDirs::create(&plain, &executable, &engine)?;
         let variables = std::env::vars_os()
             .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)));
         let mut host = Host {

@@ -7,7 +7,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::test_node::TestNode;
+use crate::test_node::{TestNode, condition};
 
 fn selecting(placement: &Value) -> Value {
     let mut spec = json!({"terminationGracePeriodSeconds": 1, "containers": [{
@@ -178,5 +178,22 @@ async fn a_node_that_registers_again_shows_the_labels_that_it_pretends_to_have()
     };
     let after = tokio::time::timeout(Duration::from_mins(1), labelled).await.unwrap();
     assert_eq!(after.annotations(), before.annotations());
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_a_taint_evicts_has_a_condition_that_says_so() {
+    let world = TestNode::start().await;
+    world.pod("pod", selecting(&json!({}))).await;
+    world.until_pod("pod", "running", runs).await;
+    // The finalizer keeps the deleted pod.
+    let keep = Patch::Merge(json!({"metadata": {"finalizers": ["example.com/keep"]}}));
+    world.api::<Pod>().patch("pod", &PatchParams::default(), &keep).await.unwrap();
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    let taint = Patch::Merge(json!({"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}}));
+    nodes.patch("longboat-local", &PatchParams::default(), &taint).await.unwrap();
+    let is_evicted = |pod: &Pod| pod.metadata.deletion_timestamp.is_some();
+    let pod = world.until_pod("pod", "evicted", is_evicted).await;
+    assert_eq!(condition(&pod, "DisruptionTarget"), "True");
     world.end().await;
 }

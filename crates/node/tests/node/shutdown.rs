@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use longboat_node::Node;
 use serde_json::json;
 
-use crate::test_node::{TestNode, is_alive, number_in};
+use crate::test_node::{TestNode, eventually, is_alive, number_in, options};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn shutdown_ends_everything_in_time_without_hooks() {
@@ -41,4 +42,22 @@ async fn shutdown_ends_everything_in_time_without_hooks() {
     }
     assert!(!hook.exists(), "hooks are skipped");
     assert!(!world.file("state").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_cannot_start_leaves_no_folder_behind() {
+    let world = TestNode::start().await;
+    let mut options = options(world.dir.path());
+    options.state_dir = world.file("two words");
+    std::fs::create_dir(&options.state_dir).unwrap();
+    // The name of a folder that the node creates.
+    std::fs::write(options.state_dir.join("claims"), "").unwrap();
+    let state = options.state_dir.clone();
+    assert!(Node::start(world.client.clone(), options).await.is_err());
+    eventually("the link to the state folder is removed", || {
+        let mut entries = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
+        !entries.any(|entry| entry.path().join("state").read_link().is_ok_and(|target| target == state))
+    })
+    .await;
+    world.end().await;
 }

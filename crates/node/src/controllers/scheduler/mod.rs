@@ -297,6 +297,13 @@ impl Scheduler {
         if due > at {
             return Ok(Some(due.duration_since(at).unsigned_abs() + Duration::from_millis(10)));
         }
+        // A controller of the pod can see by the condition why the pod ends.
+        let condition = json!({"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
+            "message": "Taint manager: deleting due to NoExecute taint", "lastTransitionTime": now()});
+        let patch =
+            Patch::Strategic(json!({"metadata": {"uid": pod.uid()}, "status": {"conditions": [condition]}}));
+        let api: Api<Pod> = api_beside(&self.client, pod);
+        tolerate(api.patch_status(&key.name, &PatchParams::default(), &patch).await, &[404, 409])?;
         if !delete_pod(&self.client, pod).await? {
             return Ok(None);
         }
