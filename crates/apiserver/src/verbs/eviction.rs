@@ -20,24 +20,67 @@ const MAX_ATTEMPTS: usize = 10;
 pub(crate) async fn evict(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     let body = pods::body(call, "Eviction")?;
     let dry_run = call.request.query.dry_run("CreateOptions")?;
-    let asked = delete::Options::of(&body["deleteOptions"], dry_run.then_some("All").into_iter())?;
+    let requested = delete::Options::of(&body["deleteOptions"], dry_run.then_some("All").into_iter())?;
     let mut attempts = 0;
     loop {
         attempts += 1;
         let pod = call.stored()?;
         // What depends on the state of the pod holds for this state only.
         let options = match permit(call, &pod, dry_run)? {
-            Permit::Always => asked.clone(),
-            Permit::InThisState => asked.clone().at(pod.revision),
+            Permit::Always => requested.clone(),
+            Permit::InThisState => requested.clone().at(pod.revision),
         };
-        match delete::object(call, &call.key(), &options).await {
-            Err(error) if error.code == 409 && options != asked && attempts < MAX_ATTEMPTS => {}
+        match mark_and_delete(call, &options).await {
+            Err(error) if error.code == 409 && options != requested && attempts < MAX_ATTEMPTS => {}
             done => {
                 done?;
                 return Ok(respond::document(call.request, 201, &pods::done()));
             }
         }
     }
+}
+
+/// Deletes a pod. Before, the pod gets a condition from which its controllers see why it ends.
+async fn mark_and_delete(call: &mut Call<'_>, options: &delete::Options) -> Result<(), ApiError> {
+    let mut options = options.clone();
+    if !options.is_dry_run() {
+        options = mark(call, options)?;
+    }
+    delete::object(call, &call.key(), &options).await.map(drop)
+}
+
+/// Adds the condition. Returns the options for the revision that has it.
+fn mark(call: &Call<'_>, options: delete::Options) -> Result<delete::Options, ApiError> {
+    for _ in 0..MAX_ATTEMPTS {
+        let pod = call.stored()?;
+        delete::check_preconditions(call, &options, &pod)?;
+        let mut value = Value::clone(&pod.value);
+        let (reason, message) = ("EvictionByEvictionAPI", "Eviction API: evicting");
+        let target = json!({"type": "DisruptionTarget", "status": "True", "lastProbeTime": null,
+            "lastTransitionTime": clock::now(), "reason": reason, "message": message});
+        set_condition(&mut value["status"], target);
+        match call.state.store.update(&call.resource.table, call.key(), pod.revision, value) {
+            Ok(_) if options.resource_version().is_none() => return Ok(options),
+            Ok(marked) => return Ok(options.moved_to(marked.revision)),
+            Err(WriteError::Changed) => {}
+            Err(WriteError::Missing) => return Err(call.not_found()),
+            Err(error) => return Err(ApiError::internal(error.to_string())),
+        }
+    }
+    Err(ApiError::new(409, "Conflict", MODIFIED))
+}
+
+/// Sets a condition of a status. The time of an earlier one with the same value stays.
+fn set_condition(status: &mut Value, mut condition: Value) {
+    let mut conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+    if let Some(index) = conditions.iter().position(|found| found["type"] == condition["type"]) {
+        let earlier = conditions.remove(index);
+        if earlier["status"] == condition["status"] {
+            condition["lastTransitionTime"] = earlier["lastTransitionTime"].clone();
+        }
+    }
+    conditions.push(condition);
+    status["conditions"] = Value::from(conditions);
 }
 
 enum Permit {
@@ -104,6 +147,12 @@ fn disrupt(call: &Call<'_>, key: &Key, pod: &str, dry_run: bool) -> Result<(), A
         let mut value = Value::clone(&stored.value);
         value["status"]["disruptionsAllowed"] = Value::from(allowed - 1);
         value["status"]["disruptedPods"][pod] = Value::from(clock::now());
+        if allowed == 1 {
+            let exhausted = json!({"type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods",
+                "message": "", "lastTransitionTime": clock::now(),
+                "observedGeneration": count("status", "observedGeneration")});
+            set_condition(&mut value["status"], exhausted);
+        }
         match call.state.store.update(BUDGETS, key.clone(), stored.revision, value) {
             Ok(_) => return Ok(()),
             Err(WriteError::Changed | WriteError::Missing) => {}

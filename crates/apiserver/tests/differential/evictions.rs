@@ -38,7 +38,9 @@ pub(crate) fn outcomes(api: &Api) -> Vec<Value> {
     for (name, phase, is_ready, budgets) in cases {
         let labels = json!({"app": name});
         let containers = json!([{"name": "main", "image": "i"}]);
-        let pod = json!({"metadata": {"name": name, "labels": labels}, "spec": {"containers": containers}});
+        // The finalizer keeps the evicted pod, so that its conditions can be compared.
+        let metadata = json!({"name": name, "labels": labels, "finalizers": ["example.com/keep"]});
+        let pod = json!({"metadata": metadata, "spec": {"containers": containers}});
         api.post(PODS, &pod).ok();
         let ready = json!([{"type": "Ready", "status": if is_ready { "True" } else { "False" }}]);
         let pod_status = json!({"status": {"phase": phase, "conditions": ready}});
@@ -61,7 +63,11 @@ pub(crate) fn outcomes(api: &Api) -> Vec<Value> {
                 let status = &answer.body["status"];
                 let disrupted =
                     status["disruptedPods"].as_object().map(|pods| pods.keys().collect::<Vec<_>>());
-                found.push(json!([page, answer.status, status["disruptionsAllowed"], disrupted]));
+                let conditions = status["conditions"].as_array().into_iter().flatten();
+                let conditions: Vec<_> = conditions
+                    .map(|found| json!([found["type"], found["status"], found["reason"], found["message"]]))
+                    .collect();
+                found.push(json!([page, answer.status, status["disruptionsAllowed"], disrupted, conditions]));
             }
         }
     }

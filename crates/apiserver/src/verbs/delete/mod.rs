@@ -289,7 +289,12 @@ fn shorten(value: &mut Value, old: i64, new: i64) {
     value["metadata"]["deletionGracePeriodSeconds"] = Value::from(new);
 }
 
-fn check_preconditions(call: &Call<'_>, options: &Options, stored: &StoredObject) -> Result<(), ApiError> {
+/// Returns an error unless the object is the one that the options name.
+pub(crate) fn check_preconditions(
+    call: &Call<'_>,
+    options: &Options,
+    stored: &StoredObject,
+) -> Result<(), ApiError> {
     let metadata = &stored.value["metadata"];
     let name = metadata["name"].as_str().unwrap_or_default();
     // Unlike other errors, these have the kind in the place of the resource.

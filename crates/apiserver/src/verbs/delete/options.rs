@@ -72,6 +72,12 @@ impl Options {
         self
     }
 
+    /// Restricts the deletion to this revision, which follows the one that the options name.
+    pub(crate) fn moved_to(mut self, revision: u64) -> Self {
+        self.preconditions.get_or_insert_default().resource_version = Some(revision.to_string());
+        self
+    }
+
     /// The grace period, in seconds.
     pub(super) fn grace(&self) -> Option<i64> {
         self.grace_period_seconds
@@ -83,11 +89,11 @@ impl Options {
     }
 
     /// The resourceVersion that the object must have.
-    pub(super) fn resource_version(&self) -> Option<&str> {
+    pub(crate) fn resource_version(&self) -> Option<&str> {
         self.preconditions.as_ref()?.resource_version.as_deref()
     }
 
-    pub(super) fn is_dry_run(&self) -> bool {
+    pub(crate) fn is_dry_run(&self) -> bool {
         !self.dry_run.is_empty()
     }
 
