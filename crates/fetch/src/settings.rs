@@ -141,10 +141,11 @@ impl Settings {
     fn apply_storage_spec(&mut self) -> Result<(), FetchError> {
         let mut spec = self.json_object("STORAGE_CONFIG")?;
         spec.extend(self.json_object("STORAGE_OVERRIDE_CONFIG")?);
-        if spec.is_empty() {
+        let kind = spec.get("type").and_then(Value::as_str).unwrap_or_default();
+        // An entry without a type says nothing about how to read it: the storage initializer of the reference ignores it.
+        if kind.is_empty() {
             return Ok(());
         }
-        let kind = spec.get("type").and_then(Value::as_str).unwrap_or_default();
         if kind != "s3" {
             return Err(FetchError::setting(
                 "STORAGE_CONFIG",
@@ -210,6 +211,13 @@ mod tests {
         assert_eq!(made.get("AWS_ENDPOINT_URL"), Some("http://new"));
         assert_eq!(made.get("AWS_DEFAULT_REGION"), Some("b"));
         assert!(made.is_on("awsAnonymousCredential"));
+    }
+
+    #[test]
+    fn a_storage_spec_without_a_type_is_ignored() {
+        let spec = r#"{"endpoint_url":"http://new","bucket":"models"}"#;
+        let settings = settings(&[("AWS_ENDPOINT_URL", "http://old"), ("STORAGE_CONFIG", spec)]).unwrap();
+        assert_eq!(settings.get("AWS_ENDPOINT_URL"), Some("http://old"));
     }
 
     #[test]
