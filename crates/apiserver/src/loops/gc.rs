@@ -10,8 +10,10 @@ use std::{
 };
 
 use serde_json::Value;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::backoff::RefusedDeletions;
 use crate::{
     deletion::{FOREGROUND, ORPHAN, remove_finalizer},
     edit::edit_stored,
@@ -28,16 +30,26 @@ const COLLECTION_INTERVAL: Duration = Duration::from_millis(100);
 /// Runs until `shutdown`.
 pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
     let mut seen = 0;
-    // an owner may appear right after its dependent, so an owner must be missing in two collections in a row
-    let mut suspects: HashSet<String> = HashSet::new();
+    let mut pending = Pending::default();
     while shutdown.run_until_cancelled(tokio::time::sleep(COLLECTION_INTERVAL)).await.is_some() {
         let revision = state.store.revision();
-        if revision == seen && suspects.is_empty() {
+        if revision == seen && pending.suspects.is_empty() && !pending.refused.is_any_due(Instant::now()) {
             continue;
         }
         seen = revision;
-        suspects = pass(state, &suspects).await;
+        pass(state, &mut pending).await;
     }
+}
+
+/// What a collection leaves for the next one, by uid.
+#[derive(Default)]
+struct Pending {
+    /// Objects whose owners were missing in the last collection. An owner may appear right after its dependent, so it must be
+    /// missing in two collections in a row.
+    suspects: HashSet<String>,
+    /// Objects whose owners are missing in this collection.
+    next_suspects: HashSet<String>,
+    refused: RefusedDeletions,
 }
 
 struct CollectedObject {
@@ -45,9 +57,8 @@ struct CollectedObject {
     stored: Arc<StoredObject>,
 }
 
-/// Runs one collection. Returns the uids of objects whose owners are missing; the next collection deletes them if this is
-/// still so.
-async fn pass(state: &Arc<State>, suspects: &HashSet<String>) -> HashSet<String> {
+/// Runs one collection. Objects whose owners are missing become suspects; the next collection deletes them if this is still so.
+async fn pass(state: &Arc<State>, pending: &mut Pending) {
     let mut owned: Vec<CollectedObject> = Vec::new();
     let mut finishing: Vec<CollectedObject> = Vec::new();
     // By uid, which objects exist, and whether they wait for their dependents to be deleted first.
@@ -72,9 +83,9 @@ async fn pass(state: &Arc<State>, suspects: &HashSet<String>) -> HashSet<String>
             }
         }
     }
+    pending.refused.retain(|uid| alive.contains_key(uid));
     // The tables were read one after the other, so an owner may have been created after its table was read. Therefore an
     // object without owners is only a suspect at first.
-    let mut next = HashSet::new();
     let mut blocked: HashSet<String> = HashSet::new();
     let orphaning: HashSet<&str> = finishing
         .iter()
@@ -82,7 +93,7 @@ async fn pass(state: &Arc<State>, suspects: &HashSet<String>) -> HashSet<String>
         .filter_map(|s| s.stored.metadata()["uid"].as_str())
         .collect();
     for seen in &owned {
-        judge(state, seen, &alive, &orphaning, suspects, &mut next, &mut blocked).await;
+        judge(state, seen, &alive, &orphaning, pending, &mut blocked).await;
     }
     for seen in &finishing {
         let uid = seen.stored.metadata()["uid"].as_str().unwrap_or_default();
@@ -92,7 +103,7 @@ async fn pass(state: &Arc<State>, suspects: &HashSet<String>) -> HashSet<String>
         }
         drop_finalizer(state, seen, finalizer);
     }
-    next
+    pending.suspects = std::mem::take(&mut pending.next_suspects);
 }
 
 /// Decides about one object that has owners: orphans it, deletes it, or leaves it.
@@ -101,8 +112,7 @@ async fn judge(
     seen: &CollectedObject,
     alive: &HashMap<String, bool>,
     orphaning: &HashSet<&str>,
-    suspects: &HashSet<String>,
-    next: &mut HashSet<String>,
+    pending: &mut Pending,
     blocked: &mut HashSet<String>,
 ) {
     let metadata = seen.stored.metadata();
@@ -137,17 +147,17 @@ async fn judge(
     let waiting: Vec<_> = owners.iter().filter(|(owner, _)| alive.get(*owner) == Some(&true)).collect();
     blocked.extend(waiting.iter().filter(|(_, blocks)| *blocks).map(|(owner, _)| (*owner).to_owned()));
     // After the loop above, because an object blocks its owners until it is gone.
-    if metadata["deletionTimestamp"].is_string() {
+    if metadata["deletionTimestamp"].is_string() || !pending.refused.may_retry(uid, Instant::now()) {
         return;
     }
-    if waiting.is_empty() && !suspects.contains(uid) {
-        next.insert(uid.to_owned());
+    if waiting.is_empty() && !pending.suspects.contains(uid) {
+        pending.next_suspects.insert(uid.to_owned());
         return;
     }
     // every owner is gone, or waits for the deletion of this object
     if let Err(error) = internal::delete(state, &seen.resource, &seen.stored).await {
         tracing::debug!(%error, "Cannot garbage-collect an object.");
-        next.insert(uid.to_owned());
+        pending.refused.add(uid, Instant::now());
     }
 }
 

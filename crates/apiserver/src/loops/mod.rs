@@ -1,6 +1,7 @@
 //! The loops that belong to a cluster's controllers rather than to its API server: garbage collection, emptying namespaces,
 //! expiring events, and aggregating cluster roles.
 
+mod backoff;
 mod events;
 mod gc;
 mod namespaces;
