@@ -33,15 +33,20 @@ pub(super) fn use_socket(config: &mut Map<String, Value>) {
     }
 }
 
-/// Splits the scorer into three plugins: one produces tokens, one finds prefixes, and one scores.
+/// Splits each precise scorer into three plugins: one produces tokens, one finds prefixes, and one scores.
 ///
 /// A picker does not start with two plugins of one name, or with references to a plugin that is gone. So a token producer that is there
 /// already stays the only one, and scorers with names of their own keep them (compatibility.yaml#precise-names).
 pub(super) fn decompose(config: &mut Map<String, Value>) {
+    while decompose_first(config) {}
+}
+
+/// Splits the first precise scorer. Returns whether there was one.
+fn decompose_first(config: &mut Map<String, Value>) -> bool {
     let used = used_in_profiles(config);
-    let Some(list) = config.get_mut("plugins").and_then(Value::as_array_mut) else { return };
+    let Some(list) = config.get_mut("plugins").and_then(Value::as_array_mut) else { return false };
     let is = |plugin: &Value, name: &str| plugin.get("type").and_then(Value::as_str) == Some(name);
-    let Some(at) = list.iter().position(|plugin| is(plugin, PRECISE_SCORER)) else { return };
+    let Some(at) = list.iter().position(|plugin| is(plugin, PRECISE_SCORER)) else { return false };
     let removed = list.remove(at);
     let own_name = name_of(&removed).filter(|name| *name != PRECISE_SCORER);
     list.retain(|plugin| {
@@ -49,13 +54,28 @@ pub(super) fn decompose(config: &mut Map<String, Value>) {
         !is(plugin, PREFIX_SCORER) || own_name.is_some() || name_of(plugin).is_some_and(is_used)
     });
     let tokens = list.iter().all(|plugin| name_of(plugin) != Some(TOKEN_PRODUCER));
+    let mut producer = producer(removed.get("parameters"));
+    // Scorers with the same parameters share a producer, which indexes the events of all engines. Others need one each.
+    let is_same =
+        |known: &Value| is(known, PRECISE_PRODUCER) && known.get("parameters") == producer.get("parameters");
+    let known = list.iter().find(|known| is_same(known)).and_then(name_of).map(str::to_owned);
+    let is_shared = known.is_some();
+    let producer_name = known.unwrap_or_else(|| {
+        if list.iter().all(|plugin| name_of(plugin) != Some(PRECISE_PRODUCER)) {
+            return PRECISE_PRODUCER.to_owned();
+        }
+        let name = format!("{PRECISE_PRODUCER}-{}", own_name.unwrap_or(PRECISE_SCORER));
+        producer["name"] = name.as_str().into();
+        name
+    });
     let mut scorer =
-        json!({"type": PREFIX_SCORER, "parameters": {"prefixMatchInfoProducerName": PRECISE_PRODUCER}});
+        json!({"type": PREFIX_SCORER, "parameters": {"prefixMatchInfoProducerName": producer_name}});
     if let Some(name) = own_name {
         scorer["name"] = name.into();
     }
     let tokens = tokens.then(|| json!({"type": TOKEN_PRODUCER}));
-    let parts = tokens.into_iter().chain([producer(removed.get("parameters")), scorer]);
+    let producer = (!is_shared).then_some(producer);
+    let parts = tokens.into_iter().chain(producer).chain([scorer]);
     let at = at.min(list.len());
     list.splice(at..at, parts);
     rename_references(config, PRECISE_SCORER, PREFIX_SCORER);
@@ -69,6 +89,7 @@ pub(super) fn decompose(config: &mut Map<String, Value>) {
             !again
         });
     }
+    true
 }
 
 /// The plugins to which profiles refer.
@@ -119,6 +140,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::decompose;
+    use crate::scheduler::loading::refusal_of_text;
 
     /// The names of the plugins, and those that the profile uses.
     fn decomposed(plugins: &Value, used: &[&str]) -> (Vec<String>, Vec<String>) {
@@ -155,6 +177,23 @@ mod tests {
         let guessed = json!([{"type": "prefix-cache-scorer", "name": "guessed"}, {"type": PRECISE}]);
         let (plugins, _) = decomposed(&guessed, &["guessed", PRECISE]);
         assert_eq!(plugins, ["guessed", PRODUCERS[0], PRODUCERS[1], "prefix-cache-scorer"]);
+        let two = json!([{"type": PRECISE, "name": "a"}, {"type": PRECISE, "name": "b"}]);
+        let (plugins, used) = decomposed(&two, &["a", "b"]);
+        assert_eq!(plugins, [PRODUCERS[0], PRODUCERS[1], "a", "b"]);
+        assert_eq!(used, ["a", "b"]);
+        let two = json!([{"type": PRECISE, "name": "a", "parameters": {"x": 1}}, {"type": PRECISE}]);
+        let (plugins, used) = decomposed(&two, &["a", PRECISE]);
+        let second = "precise-prefix-cache-producer-precise-prefix-cache-scorer";
+        assert_eq!(plugins, [PRODUCERS[0], PRODUCERS[1], "a", second, "prefix-cache-scorer"]);
+        assert_eq!(used, ["a", "prefix-cache-scorer"]);
+        let hashing = json!({"tokenProcessorConfig": {"blockSize": 32}});
+        let mut config = json!({
+            "kind": "EndpointPickerConfig", "apiVersion": "llm-d.ai/v1alpha1",
+            "plugins": [{"type": PRECISE, "name": "a", "parameters": hashing}, {"type": PRECISE}],
+            "schedulingProfiles": [{"name": "default", "plugins": [{"pluginRef": "a"}, {"pluginRef": PRECISE}]}],
+        });
+        decompose(config.as_object_mut().unwrap());
+        assert_eq!(refusal_of_text(&config.to_string()).map(|(_, error)| error.to_string()), None);
         // What no profile uses goes, as in the reference.
         let (plugins, _) = decomposed(&guessed, &[PRECISE]);
         assert_eq!(plugins, [PRODUCERS[0], PRODUCERS[1], "prefix-cache-scorer"]);
