@@ -334,6 +334,7 @@ fn references_to_parsers_and_parts_of_flow_control_lead_to_plugins_of_the_right_
         ("requestHandler: {parsers: [{pluginRef: queue-scorer}]}\n", Some("queue-scorer")),
         ("parser: {pluginRef: nobody}\n", Some("nobody")),
         ("saturationDetector: {pluginRef: utilization-detector}\n", None),
+        ("saturationDetector: {}\n", None),
         ("flowControl: {saturationDetector: {}}\n", None),
         ("flowControl: {saturationDetector: {pluginRef: \"\"}}\n", None),
         ("saturationDetector: {pluginRef: mine}\n", Some("mine")),
