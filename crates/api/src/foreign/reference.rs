@@ -1,6 +1,6 @@
 //! References between Gateway API objects.
 
-use crate::wire::go_struct;
+use crate::{groups, wire::go_struct};
 
 go_struct! {
     /// A Gateway (or other parent) that a route attaches to.
@@ -71,5 +71,15 @@ go_struct! {
 
         /// Name of the object.
         always pub name: String,
+    }
+}
+
+// === impl ParentReference ===
+
+impl ParentReference {
+    /// Whether the parent is a Gateway. A route of a service mesh has a Service as its parent (GAMMA).
+    pub fn is_gateway(&self) -> bool {
+        self.group.as_deref().unwrap_or(groups::GATEWAY) == groups::GATEWAY
+            && self.kind.as_deref().unwrap_or("Gateway") == "Gateway"
     }
 }

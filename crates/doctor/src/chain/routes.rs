@@ -42,6 +42,12 @@ pub(crate) fn cause(facts: &Facts, namespace: Namespace<&str>, name: Name<&str>)
         said_by.retain(|status| condition(&status.conditions, "Accepted").is_some());
         if said_by.is_empty() {
             // A Gateway without a controller accepts no routes either.
+            if !parent.is_gateway() {
+                let kind = parent.kind.as_deref().unwrap_or("parent");
+                let cause = format!("no controller has written a status for {kind} {home}/{}", parent.name);
+                let fix = "read the log of the service mesh's controller, or name a Gateway in parentRefs";
+                return Some(Cause::new("RouteNotSeen", cause, fix));
+            }
             return Some(gateways::cause(facts, home, Name(&parent.name)).unwrap_or_else(|| {
                 let cause = format!("Gateway {home}/{} has written no status for the route", parent.name);
                 let fix = format!(

@@ -136,12 +136,14 @@ fn gateways(
     }
     let route = spec.route();
     let managed = route.and_then(|route| route.http.as_ref()).and_then(|http| http.spec.as_ref());
-    for parent in managed.iter().flat_map(|spec| &spec.parent_refs) {
+    for parent in managed.iter().flat_map(|spec| &spec.parent_refs).filter(|parent| parent.is_gateway()) {
         want(parent.namespace.as_deref(), &parent.name);
     }
     for reference in route.iter().flat_map(|route| route.refs()) {
         let found = snapshot.http_routes.get(namespace, Name(&reference.name));
-        for parent in found.iter().flat_map(|route| &route.spec.parent_refs) {
+        for parent in
+            found.iter().flat_map(|route| &route.spec.parent_refs).filter(|parent| parent.is_gateway())
+        {
             want(parent.namespace.as_deref(), &parent.name);
         }
     }

@@ -200,7 +200,7 @@ impl RequiredObjects {
             let within = parent.namespace.as_deref().map_or(namespace, Namespace);
             // The presets name the platform's.
             let is_platform = Key::new(within, Name(&parent.name)) == *platform;
-            if !is_platform && parent.kind.as_deref().is_none_or(|kind| kind == "Gateway") {
+            if !is_platform && parent.is_gateway() {
                 self.add("Gateway", within, &parent.name);
             }
         }
@@ -218,11 +218,8 @@ impl RequiredObjects {
     }
 
     fn of_parents(&mut self, namespace: Namespace<&str>, route: &HTTPRoute) {
-        for parent in &route.spec.parent_refs {
-            let group = parent.group.as_deref().unwrap_or(groups::GATEWAY);
-            if (group, parent.kind.as_deref().unwrap_or("Gateway")) == (groups::GATEWAY, "Gateway") {
-                self.add("Gateway", parent.namespace.as_deref().map_or(namespace, Namespace), &parent.name);
-            }
+        for parent in route.spec.parent_refs.iter().filter(|parent| parent.is_gateway()) {
+            self.add("Gateway", parent.namespace.as_deref().map_or(namespace, Namespace), &parent.name);
         }
     }
 

@@ -74,6 +74,9 @@ impl<'a> ManifestGateways<'a> {
 
     /// Says why a route does not attach. The path of the field is left to the caller.
     fn refusal(&self, route: &HTTPRoute, parent: &ParentReference) -> Option<Advice> {
+        if !parent.is_gateway() {
+            return None;
+        }
         let own = Namespace::of(&route.metadata);
         let within = parent.namespace.as_deref().map_or(own, Namespace);
         let (gateway, document) = self.gateways.get(&Key::new(within, Name(&parent.name)))?;

@@ -39,13 +39,13 @@ pub(crate) fn objection(route: &HTTPRoute) -> Option<String> {
                 && find(&status.conditions, "Accepted").is_some()
         });
         if !reported {
-            return Some(format!("waiting for Gateway {} to accept it", display(parent, namespace)));
+            return Some(format!("waiting for {} to accept it", display(parent, namespace)));
         }
     }
     // Entries without Accepted come from policy controllers, which do not decide here.
     for status in statuses {
         let Some(accepted) = find(&status.conditions, "Accepted") else { continue };
-        let gateway = display(&status.parent_ref, namespace);
+        let parent = display(&status.parent_ref, namespace);
         let Some(resolved) = find(&status.conditions, "ResolvedRefs") else {
             let message = "ResolvedRefs condition not yet reported by gateway controller";
             return Some(format!("\"Unknown\" (reason \"ConditionMissing\", message {message:?})"));
@@ -59,8 +59,7 @@ pub(crate) fn objection(route: &HTTPRoute) -> Option<String> {
             // Implementations that do not set the generation report 0, which says nothing.
             if seen != 0 && seen < generation {
                 return Some(format!(
-                    "waiting for Gateway {gateway} to process generation {generation} (processed so far: \
-                     {seen})"
+                    "waiting for {parent} to process generation {generation} (processed so far: {seen})"
                 ));
             }
         }
@@ -74,5 +73,6 @@ pub(crate) fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a C
 }
 
 fn display(parent: &ParentReference, namespace: Namespace<&str>) -> String {
-    format!("{}/{}", parent.namespace.as_deref().map_or(namespace, Namespace), parent.name)
+    let kind = parent.kind.as_deref().unwrap_or("Gateway");
+    format!("{kind} {}/{}", parent.namespace.as_deref().map_or(namespace, Namespace), parent.name)
 }

@@ -17,7 +17,7 @@ use crate::context::Context;
 /// The Gateways that routes attach to, by namespace and name. Missing ones are left out.
 pub(crate) fn of_routes<'a>(context: &Context<'a>, routes: &[&HTTPRoute]) -> BTreeMap<Key, &'a Gateway> {
     let parents = routes.iter().flat_map(|route| &route.spec.parent_refs);
-    let found = parents.filter_map(|parent| {
+    let found = parents.filter(|parent| parent.is_gateway()).filter_map(|parent| {
         let (namespace, name) = of_parent(context, parent);
         Some((Key::new(namespace, name), context.snapshot.gateways.get(namespace, name)?))
     });

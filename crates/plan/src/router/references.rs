@@ -70,7 +70,8 @@ fn missing_gateways<'a>(
     context: &'a Context,
     parents: &'a [ParentReference],
 ) -> impl Iterator<Item = String> + 'a {
-    missing(context, parents.iter().map(|parent| gateway::of_parent(context, parent)))
+    let gateways = parents.iter().filter(|parent| parent.is_gateway());
+    missing(context, gateways.map(|parent| gateway::of_parent(context, parent)))
 }
 
 /// Returns those of these Gateways that do not exist.

@@ -42,7 +42,7 @@ pub(crate) fn discover(context: &Context, routes: &[&HTTPRoute]) -> Result<Vec<G
 fn of_route(context: &Context, route: &HTTPRoute, found: &mut Vec<GatewayUrl>) -> Result<(), String> {
     let ingress = &context.snapshot.platform.ingress;
     let paths = paths(route, &ingress.model_header);
-    for parent in &route.spec.parent_refs {
+    for parent in route.spec.parent_refs.iter().filter(|parent| parent.is_gateway()) {
         let (namespace, name) = gateway::of_parent(context, parent);
         let found_gateway = context.snapshot.gateways.get(namespace, name);
         let gateway = found_gateway

@@ -40,7 +40,7 @@ pub(super) fn router(
     let mut gateways: BTreeMap<Key, GatewayAttachments> = BTreeMap::new();
     for route in routes {
         let name = route.metadata.name.clone().unwrap_or_default();
-        for parent in &route.spec.parent_refs {
+        for parent in route.spec.parent_refs.iter().filter(|parent| parent.is_gateway()) {
             let (namespace, gateway) = of_parent(context, parent);
             let of_gateway = || listeners(context.snapshot.gateways.get(namespace, gateway));
             let names = parent.section_name.clone().map_or_else(of_gateway, |name| vec![name]);

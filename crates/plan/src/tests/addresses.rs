@@ -83,6 +83,37 @@ fn a_scheduler_without_a_route_is_in_the_status() {
 }
 
 #[test]
+fn a_route_of_a_service_mesh_needs_no_gateway() {
+    let parent = json!({"group": "", "kind": "Service", "name": "llm", "port": 80});
+    let status = |parents: Value| {
+        let mut world = world(&presets_as_layers(), false);
+        let route = json!({
+            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute", "metadata": {"name": "own"},
+            "spec": {"parentRefs": [parent]}, "status": {"parents": parents},
+        });
+        let mut service = plain();
+        service["spec"]["router"] = json!({"route": {"http": {"refs": [{"name": "own"}]}}});
+        world.put(route, NAMESPACE);
+        world.put(service, NAMESPACE);
+        world.settle();
+        let status = world.services.into_values().next().unwrap().status.unwrap();
+        let ready = status.conditions.iter().find(|found| found.type_ == HTTP_ROUTES_READY).unwrap();
+        (ready.is_true(), ready.message.clone(), status)
+    };
+    let (is_ready, message, _) = status(json!([]));
+    assert!(!is_ready && message.contains("waiting for Service team/llm to accept it"), "{message}");
+    let conditions = ["Accepted", "ResolvedRefs"].map(|type_| {
+        json!({
+            "type": type_, "status": "True", "reason": "x", "message": "", "lastTransitionTime": "2026-11-20T00:00:00Z",
+        })
+    });
+    let accepted = json!([{"parentRef": parent, "controllerName": "mesh", "conditions": conditions}]);
+    let (is_ready, message, status) = status(accepted);
+    assert!(is_ready, "{message}");
+    assert!(status.addresses.is_empty() && status.router.unwrap().gateways.is_empty());
+}
+
+#[test]
 fn a_referenced_route_that_is_deleted_during_the_writes_is_missing_and_the_addresses_stay() {
     let mut world = world(&presets_as_layers(), false);
     let route = json!({
