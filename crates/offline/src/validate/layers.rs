@@ -123,7 +123,12 @@ impl Layers<'_> {
                     advice.extend(self.claims.of_service(namespace, &effective.spec, plan));
                     advice.extend(keys::of_plan(self.scene.snapshot(), service, &effective.spec, plan));
                     advice.extend(keda::of_service(service, plan, &self.given));
-                    advice.extend(own_routes::of_service(namespace, &effective.spec, plan));
+                    advice.extend(own_routes::of_service(
+                        self.scene.snapshot(),
+                        namespace,
+                        &effective.spec,
+                        plan,
+                    ));
                     findings.extend(advice::located(self.scene, document, name, effective, advice));
                 }
                 findings.extend(self.given.note(document, service, planned, findings));

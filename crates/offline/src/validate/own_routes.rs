@@ -11,7 +11,7 @@ use longboat_api::{
     v1alpha2::LLMInferenceServiceSpec,
 };
 use longboat_key::{Key, Name, Namespace};
-use longboat_plan::{Plan, names};
+use longboat_plan::{Plan, Snapshot, names};
 use regex::Regex;
 
 use super::{SubjectPlan, absent::ManifestObjects, attachment::of_gateway_api};
@@ -63,8 +63,11 @@ const PATHS: [&str; 36] = [
 ];
 
 /// The back ends of services: pools, and Services with their ports.
-#[derive(Default)]
-struct BackEnds(BTreeMap<(&'static str, Key), BackEnd>);
+struct BackEnds<'a> {
+    own: BTreeMap<(&'static str, Key), BackEnd>,
+    /// The manifests, which may have further Services.
+    snapshot: &'a Snapshot,
+}
 
 #[derive(Default)]
 struct BackEnd {
@@ -106,7 +109,7 @@ pub(super) fn of_files(
     sound: &[StoredManifest],
     given: &ManifestObjects,
 ) -> Vec<Finding> {
-    let mut back_ends = BackEnds::default();
+    let mut back_ends = BackEnds::new(scene.snapshot());
     let mut made: BTreeSet<Key> = BTreeSet::new();
     // Why a service has no plan is said about the service.
     for planned in plans.iter().filter_map(|(_, planned)| planned.as_ref().ok()) {
@@ -118,7 +121,7 @@ pub(super) fn of_files(
         // An installation has the Gateway of the platform.
         let platform = &scene.snapshot().platform.ingress.gateway;
         all.extend(missing(sound, given, |kind, key| {
-            back_ends.0.contains_key(&(kind, key.clone())) || (kind, key) == ("Gateway", platform)
+            back_ends.own.contains_key(&(kind, key.clone())) || (kind, key) == ("Gateway", platform)
         }));
     }
     // The controller's own, as `render` prints it, is no mistake of a user.
@@ -136,12 +139,13 @@ fn at(one: &StoredManifest, name: &ObjectName, found: Advice) -> Finding {
 
 /// Returns advice about the route in the spec of a service.
 pub(super) fn of_service(
+    snapshot: &Snapshot,
     namespace: Namespace<&str>,
     spec: &LLMInferenceServiceSpec,
     plan: &Plan,
 ) -> Vec<Advice> {
     let Some(route) = own_route(spec) else { return Vec::new() };
-    let mut back_ends = BackEnds::default();
+    let mut back_ends = BackEnds::new(snapshot);
     back_ends.add(spec, plan);
     let path = "spec.router.route.http.spec";
     let mut found = back_ends.judge(namespace, route, path, serves_own_paths(spec));
@@ -155,22 +159,32 @@ fn own_route(spec: &LLMInferenceServiceSpec) -> Option<&[HTTPRouteRule]> {
 
 // === impl BackEnds ===
 
-impl BackEnds {
+impl<'a> BackEnds<'a> {
+    fn new(snapshot: &'a Snapshot) -> Self {
+        Self { own: BTreeMap::new(), snapshot }
+    }
+
     fn add(&mut self, spec: &LLMInferenceServiceSpec, plan: &Plan) {
         let (children, is_vllm) = (&plan.children, serves_own_paths(spec));
         for service in &children.services {
             let ports =
                 service.spec.iter().flat_map(|spec| spec.ports.iter().flatten()).map(|port| port.port);
             let back_end = BackEnd { ports: ports.collect(), is_vllm, ..BackEnd::default() };
-            self.0.insert(("Service", Key::of_metadata(&service.metadata)), back_end);
+            self.own.insert(("Service", Key::of_metadata(&service.metadata)), back_end);
         }
         let new = children.inference_pools.iter().map(|pool| (groups::POOL, &pool.metadata));
         let old = children.inference_pools_x.iter().map(|pool| (groups::OLD_POOL, &pool.metadata));
         for (group, metadata) in new.chain(old) {
-            let pool = self.0.entry(("InferencePool", Key::of_metadata(metadata))).or_default();
+            let pool = self.own.entry(("InferencePool", Key::of_metadata(metadata))).or_default();
             pool.groups.push(group);
             pool.is_vllm = is_vllm;
         }
+    }
+
+    fn is_external(&self, key: &Key) -> bool {
+        let service = self.snapshot.services.get(key.namespace.as_deref(), key.name.as_deref());
+        let spec = service.and_then(|service| service.spec.as_ref());
+        spec.is_some_and(|spec| spec.type_.as_deref() == Some("ExternalName"))
     }
 
     /// Judges the rules of a route, at this path. `without_is_vllm` says whether a rule without back ends leads to vLLM.
@@ -195,7 +209,10 @@ impl BackEnds {
                 };
                 let key =
                     Key::new(backend.namespace.as_deref().map_or(namespace, Namespace), Name(&*backend.name));
-                let Some(known) = self.0.get(&(kind, key)) else { continue };
+                if kind == "Service" && self.is_external(&key) {
+                    all.push(external(&format!("{path}.backendRefs[{at}].name"), &backend.name));
+                }
+                let Some(known) = self.own.get(&(kind, key)) else { continue };
                 // A filter of a back end may rewrite the path, as one of the rule may.
                 to_vllm |= known.is_vllm && reference.filters.is_empty();
                 all.extend(old_group(&format!("{path}.backendRefs[{at}].group"), backend, &known.groups));
@@ -305,6 +322,18 @@ fn no_back_end(path: &str, backend: &BackendObjectReference) -> Option<Advice> {
         format!("is {kind} {of_group}, to which no gateway sends requests: they get 500"),
         hint,
     ))
+}
+
+fn external(path: &str, service: &str) -> Advice {
+    Advice::warning(
+        path,
+        "ExternalName",
+        format!(
+            "is {service}, a Service of type ExternalName, which has no endpoints: the Gateway API advises gateways against it, so \
+             requests may get 500 or 503"
+        ),
+        "name a Service with a selector, or one with an EndpointSlice of your own",
+    )
 }
 
 fn wrong_port(path: &str, service: &str, port: i32, known: &[i32]) -> Advice {

@@ -174,3 +174,19 @@ fn a_back_end_that_no_gateway_serves_is_an_error() {
     let report = report(&alone.replace("RULE", rule));
     assert_eq!(report.checked.iter().map(|(_, is_sound)| *is_sound).collect::<Vec<_>>(), [false]);
 }
+
+#[test]
+fn a_back_end_without_endpoints_is_named() {
+    let route = "---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: r}\nspec: {parentRefs: [{name: gw}], \
+                 rules: [{backendRefs: [{name: away, port: 80}]}]}\n";
+    let to = |spec: &str| {
+        let away = format!(
+            "---\napiVersion: v1\nkind: Service\nmetadata: {{name: away}}\nspec: {{{spec}, ports: [{{port: 80}}]}}\n"
+        );
+        said(&format!("{}{route}{away}", service("  router: {route: {}}\n")))
+    };
+    let found = to("type: ExternalName, externalName: example.com");
+    let start = "12:warning spec.rules[0].backendRefs[0].name: is away, a Service of type ExternalName, which has no endpoints: ";
+    assert!(found.len() == 1 && found[0].starts_with(start), "{found:?}");
+    assert_eq!(to("selector: {app: away}"), [""; 0]);
+}
