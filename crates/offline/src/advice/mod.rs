@@ -21,7 +21,7 @@ mod probe_path;
 mod probe_port;
 mod probe_scheme;
 mod routing;
-mod scaling;
+pub(crate) mod scaling;
 mod sglang;
 #[cfg(test)]
 mod tests;

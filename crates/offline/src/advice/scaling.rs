@@ -35,10 +35,20 @@ pub(super) fn never_wakes(
     if !longboat_gateway::never_wakes(keda.settings.idle_replica_count, scaling.min_replicas, triggers) {
         return None;
     }
+    without_waking(snapshot, service, spec, "spec.scaling.keda.triggers")
+}
+
+/// Describes what reads only the metrics of replicas, if our gateway holds the requests of the service.
+pub(crate) fn without_waking(
+    snapshot: &Snapshot,
+    service: &LLMInferenceService,
+    spec: &LLMInferenceServiceSpec,
+    path: &str,
+) -> Option<Advice> {
     let own = Namespace::of(&service.metadata);
     let refs = spec.gateway_refs().iter().map(|found| (Some(found.namespace.as_str()), found.name.as_str()));
     let route = spec.route().and_then(|route| route.http.as_ref()?.spec.as_ref());
-    let parents = route.iter().flat_map(|route| &route.parent_refs);
+    let parents = route.iter().flat_map(|route| &route.parent_refs).filter(|parent| parent.is_gateway());
     let parents = parents.map(|parent| (parent.namespace.as_deref(), parent.name.as_str()));
     let gateway = refs.chain(parents).find_map(|(within, name)| {
         let within = within.filter(|within| !within.is_empty()).map_or(own, Namespace);
@@ -48,11 +58,12 @@ pub(super) fn never_wakes(
         longboat_gateway::is_own_class(class, known).then(|| format!("{within}/{name}"))
     })?;
     Some(Advice::warning(
-        "spec.scaling.keda.triggers",
+        path,
         "NeverWakes",
         format!(
-            "never start a replica when there is none: Gateway {gateway} holds the requests, and the triggers read only what \
-             replicas and their picker measure"
+            "never start a replica when there is none: Gateway {gateway} holds the requests, and {} read only what replicas and \
+             their picker measure",
+            if path.ends_with("metrics") { "the metrics" } else { "the triggers" }
         ),
         format!(
             "add sum({QUEUE_SERIES}{{inference_pool=\"{}\"}}) to the query",

@@ -194,7 +194,7 @@ fn together(
     let Some(resource) = cluster.kinds.stored("LLMInferenceService") else { return };
     let plans = parallel::map(&scene.subjects, |subject| scene.plan(&subject.service));
     let plans: Vec<SubjectPlan<'_>> = scene.subjects.iter().zip(plans).collect();
-    report.findings.extend(scale_target::findings(&plans, sound, &files.given));
+    report.findings.extend(scale_target::findings(&scene, &plans, sound, &files.given));
     report.findings.extend(models::findings(&scene, &plans));
     report.findings.extend(own_routes::of_files(&scene, &plans, sound, &files.given));
     let layers = Layers {

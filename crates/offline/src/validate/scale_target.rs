@@ -1,16 +1,22 @@
-//! Autoscalers in the manifests that name no workload of a service in the same manifests, but probably mean one, and those of a
-//! workload that is scaled already.
+//! Autoscalers in the manifests that name no workload of a service in the same manifests, but probably mean one, those of a
+//! workload that is scaled already, and those that never start a replica again.
 
 use std::collections::BTreeSet;
 
-use longboat_api::v1alpha2::{GROUP, LLMInferenceServiceSpec};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use longboat_api::{
+    foreign::scaledobject::ScaledObject,
+    v1alpha2::{GROUP, KedaTrigger, LLMInferenceServiceSpec},
+};
 use longboat_key::{Key, Name, Namespace, nearest};
 use longboat_plan::{ChildKind, names};
+use serde::Deserialize as _;
 
 use super::{SubjectPlan, absent::ManifestObjects};
 use crate::{
+    advice::scaling,
     finding::{Finding, ObjectName, Source},
-    scene::{PlannedService, Subject},
+    scene::{PlannedService, Scene, Subject},
     stored::StoredManifest,
 };
 
@@ -39,6 +45,7 @@ enum ReplicasField {
 
 /// Returns a warning for each autoscaler whose target is a service, has a name that is almost that of a workload, or is scaled already.
 pub(super) fn findings(
+    scene: &Scene,
     plans: &[SubjectPlan<'_>],
     sound: &[StoredManifest],
     given: &ManifestObjects,
@@ -53,7 +60,55 @@ pub(super) fn findings(
     // The files may have children too: what `render` prints.
     let is_own =
         |one: &&StoredManifest| AUTOSCALERS.contains(&one.document.kind()) && !made.contains(&one.key());
-    sound.iter().filter(is_own).filter_map(|one| of_autoscaler(&workloads, one, given)).collect()
+    let own = sound.iter().filter(is_own);
+    own.filter_map(|one| {
+        of_autoscaler(&workloads, one, given).or_else(|| never_wakes(scene, plans, &workloads, one))
+    })
+    .collect()
+}
+
+/// Returns a warning if an autoscaler takes a model server to zero, and reads only what its replicas measure.
+fn never_wakes(
+    scene: &Scene,
+    plans: &[SubjectPlan<'_>],
+    workloads: &[Workload<'_>],
+    stored: &StoredManifest,
+) -> Option<Finding> {
+    let (idle, least, triggers, target, path) = if stored.document.kind() == "ScaledObject" {
+        let mut spec = ScaledObject::deserialize(&stored.object).ok()?.spec;
+        // These measure containers, and need another trigger beside them to scale from zero.
+        spec.triggers.retain(|trigger| !["cpu", "memory"].contains(&&*trigger.type_));
+        let target = spec.scale_target_ref.name;
+        (spec.idle_replica_count, spec.min_replica_count, spec.triggers, target, "spec.triggers")
+    } else {
+        let spec = HorizontalPodAutoscaler::deserialize(&stored.object).ok()?.spec?;
+        let metrics = spec.metrics.iter().flatten();
+        // Metrics of pods and their resources have no value without a pod.
+        let names = metrics.filter_map(|metric| {
+            let external = metric.external.as_ref().map(|external| &external.metric);
+            external.or_else(|| Some(&metric.object.as_ref()?.metric)).map(|metric| metric.name.clone())
+        });
+        let trigger = |name: String| KedaTrigger {
+            type_: "prometheus".to_owned(),
+            metadata: Some([("query".to_owned(), name)].into()),
+            ..KedaTrigger::default()
+        };
+        let triggers = names.map(trigger).collect();
+        (None, Some(spec.min_replicas.unwrap_or(1)), triggers, spec.scale_target_ref.name, "spec.metrics")
+    };
+    let namespace = stored.namespace.as_deref();
+    let workload = workloads.iter().find(|one| one.namespace == namespace && one.name == target)?;
+    let is_server =
+        target == names::workload(workload.service) || target == names::workload_group(workload.service);
+    if !is_server || !longboat_gateway::never_wakes(idle, least, &triggers) {
+        return None;
+    }
+    let is_it = |subject: &Subject| subject.has(&Key::new(namespace, workload.service));
+    let (subject, planned) = plans.iter().find(|(subject, _)| is_it(subject))?;
+    let effective = planned.as_ref().ok()?.effective.as_ref()?;
+    let advice = scaling::without_waking(scene.snapshot(), &subject.service, &effective.spec, path)?;
+    let object = ObjectName::of(&stored.document, namespace);
+    Some(Finding::at(&stored.document, &object, path, Source::Plan).with_advice(advice))
 }
 
 fn of_autoscaler(

@@ -253,6 +253,41 @@ fn an_autoscaler_of_a_workload_that_no_service_has_is_told_its_name() {
 }
 
 #[test]
+fn an_autoscaler_that_never_starts_a_replica_again_is_warned_about() {
+    let with = |class: &str, autoscaler: &str| {
+        let gateway = format!(
+            "---\napiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {{name: kserve-ingress-gateway, namespace: \
+             kserve}}\nspec:\n  gatewayClassName: {class}\n  listeners: [{{name: web, port: 80, protocol: HTTP, allowedRoutes: \
+             {{namespaces: {{from: All}}}}}}]\n"
+        );
+        let router = "  router: {gateway: {}, route: {}, scheduler: {}}\n";
+        let found = report(&format!("{}{gateway}---\n{autoscaler}", service(router))).findings.into_iter();
+        found.filter(|finding| finding.reason == "NeverWakes").map(|one| one.path).collect::<Vec<_>>()
+    };
+    let scaled = |query: &str| {
+        format!(
+            "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {{name: s}}\nspec:\n  minReplicaCount: 0\n  scaleTargetRef: \
+             {{name: one-kserve}}\n  triggers: [{{type: prometheus, metadata: {{serverAddress: 'http://p', threshold: '1', query: \
+             '{query}'}}}}]\n"
+        )
+    };
+    let hpa = |least: u8, metric: &str| {
+        format!(
+            "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {{name: h}}\nspec:\n  minReplicas: {least}\n  \
+             maxReplicas: 3\n  scaleTargetRef: {{apiVersion: apps/v1, kind: Deployment, name: one-kserve}}\n  metrics: [{{type: \
+             External, external: {{metric: {{name: '{metric}'}}, target: {{type: AverageValue, averageValue: 1}}}}}}]\n"
+        )
+    };
+    let waiting = "sum(vllm:num_requests_waiting)";
+    assert_eq!(with("longboat", &scaled(waiting)), ["spec.triggers"]);
+    assert_eq!(with("istio", &scaled(waiting)), [""; 0]);
+    assert_eq!(with("longboat", &scaled("sum(llm_d_epp_flow_control_queue_size)")), [""; 0]);
+    assert_eq!(with("longboat", &hpa(0, "vllm:num_requests_waiting")), ["spec.metrics"]);
+    assert_eq!(with("longboat", &hpa(1, "vllm:num_requests_waiting")), [""; 0]);
+    assert_eq!(with("longboat", &hpa(0, "requests-per-second")), [""; 0]);
+}
+
+#[test]
 fn an_autoscaler_of_a_workload_that_the_service_scales_is_warned_about() {
     let with = |lines: &str, kind: &str, target: &str| {
         let autoscaler = match kind {
