@@ -26,9 +26,9 @@ fn name_of(flag: &str) -> Option<&str> {
     flag.strip_prefix("--").or_else(|| flag.strip_prefix('-'))
 }
 
-/// Returns the first flag with a configuration, and its value, which follows `=` or is the next argument.
+/// Returns the last flag with a configuration, which counts for the picker, and its value, which follows `=` or is the next argument.
 pub fn config_flag<'a>(args: &[&'a str]) -> Option<(&'a str, Option<&'a str>)> {
-    args.iter().enumerate().find_map(|(at, arg)| {
+    args.iter().enumerate().rev().find_map(|(at, arg)| {
         let (flag, value) = match arg.split_once('=') {
             Some((flag, value)) => (flag, Some(value)),
             None => (*arg, args.get(at + 1).copied()),
@@ -37,7 +37,7 @@ pub fn config_flag<'a>(args: &[&'a str]) -> Option<(&'a str, Option<&'a str>)> {
     })
 }
 
-/// Returns the configuration in the arguments, unless the first flag names a file.
+/// Returns the configuration in the arguments, unless the last flag names a file.
 pub fn config_text<'a>(args: &[&'a str]) -> Option<&'a str> {
     config_flag(args).filter(|(flag, _)| is_text_flag(flag))?.1
 }

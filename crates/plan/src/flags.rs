@@ -2,28 +2,23 @@
 
 use longboat_api::picker_config::{is_config_flag, is_text_flag};
 
-/// Returns the first configuration flag (text or file) and its value, which is the next argument.
+/// Returns the last configuration flag (text or file) and its value, which is the next argument.
 pub(crate) fn config_pair(args: &[String]) -> Option<[String; 2]> {
-    args.windows(2).find(|pair| is_config_flag(&pair[0])).map(|pair| [pair[0].clone(), pair[1].clone()])
+    args.windows(2).rfind(|pair| is_config_flag(&pair[0])).map(|pair| [pair[0].clone(), pair[1].clone()])
 }
 
-/// Splits the first configuration flag with `=` into two arguments, the form that [`config_pair`] and [`config_text_position`]
-/// expect.
+/// Splits configuration flags with `=` into two arguments, the form that [`config_pair`] and [`config_text_position`] expect.
 pub(crate) fn split_config(args: &mut Vec<String>) {
-    let split = |arg: &String| {
-        let (flag, value) = arg.split_once('=')?;
-        is_config_flag(flag).then(|| [flag.to_owned(), value.to_owned()])
+    let split = |arg: String| match arg.split_once('=') {
+        Some((flag, value)) if is_config_flag(flag) => vec![flag.to_owned(), value.to_owned()],
+        _ => vec![arg],
     };
-    if let Some(at) = args.iter().position(|arg| split(arg).is_some())
-        && let Some(pair) = split(&args[at])
-    {
-        args.splice(at..=at, pair);
-    }
+    *args = std::mem::take(args).into_iter().flat_map(split).collect();
 }
 
-/// The position of the configuration text among `args`.
+/// The position of the last configuration text among `args`.
 pub(crate) fn config_text_position(args: &[String]) -> Option<usize> {
-    args.windows(2).position(|pair| is_text_flag(&pair[0])).map(|at| at + 1)
+    args.windows(2).rposition(|pair| is_text_flag(&pair[0])).map(|at| at + 1)
 }
 
 /// Whether the flag is among `args`, with or without `=`.
@@ -32,19 +27,13 @@ pub(crate) fn has(args: &[String], name: &str) -> bool {
 }
 
 /// Returns the value of a flag that has one, in either form. The last one counts, as in the picker.
-pub(crate) fn value<'a>(words: &'a [&str], names: &[&str]) -> Option<&'a str> {
-    let mut last = None;
-    for (at, word) in words.iter().enumerate() {
-        for name in names {
-            last = match match_flag(word, name) {
-                FlagMatch::Other => last,
-                FlagMatch::With(value) => Some(value),
-                // As Go's flags do, whatever the next word begins with.
-                FlagMatch::Bare => words.get(at + 1).copied().or(last),
-            };
-        }
-    }
-    last
+pub(crate) fn value<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
+    words.iter().enumerate().rev().find_map(|(at, word)| match match_flag(word, name) {
+        FlagMatch::Other => None,
+        FlagMatch::With(value) => Some(value),
+        // As Go's flags do, whatever the next word begins with.
+        FlagMatch::Bare => words.get(at + 1).copied(),
+    })
 }
 
 /// Whether a boolean flag is on. It takes its value only with `=`.
@@ -62,17 +51,17 @@ pub(crate) fn is_on(words: &[&str], name: &str) -> bool {
 /// The value follows `=`, or is the next argument unless that is a flag itself.
 pub(crate) fn take(args: &mut Vec<String>, name: &str) -> Option<String> {
     let mut value = None;
-    let mut kept = Vec::with_capacity(args.len());
+    let mut remaining = Vec::with_capacity(args.len());
     let mut rest = std::mem::take(args).into_iter().peekable();
     while let Some(arg) = rest.next() {
         match match_flag(&arg, name) {
-            FlagMatch::Other => kept.push(arg),
+            FlagMatch::Other => remaining.push(arg),
             FlagMatch::With(inline) => value = Some(inline.to_owned()),
             // Nobody says here whether the flag is boolean. A boolean one stands alone, so the next flag is not its value.
             FlagMatch::Bare => value = Some(rest.next_if(|next| !next.starts_with('-')).unwrap_or_default()),
         }
     }
-    *args = kept;
+    *args = remaining;
     value
 }
 
@@ -114,9 +103,10 @@ mod tests {
     #[test]
     fn the_last_value_of_a_flag_counts_in_either_form() {
         let words = ["epp", "--text=one", "-name", "two", "--on", "--on=false", "--off=true", "--last"];
-        assert_eq!(value(&words, &["text", "name"]), Some("two"));
-        assert_eq!(value(&words, &["text"]), Some("one"));
-        assert_eq!(value(&words, &["last"]), None);
+        assert_eq!(value(&words, "name"), Some("two"));
+        assert_eq!(value(&words, "text"), Some("one"));
+        assert_eq!(value(&["--text=one", "-text", "two"], "text"), Some("two"));
+        assert_eq!(value(&words, "last"), None);
         assert!(is_on(&words[..5], "on") && !is_on(&words, "on") && is_on(&words, "off"));
     }
 
@@ -130,5 +120,11 @@ mod tests {
             config_pair(&args(&["-v", "--config-file", "/x"])),
             Some(["--config-file".into(), "/x".into()])
         );
+        let mut list = args(&["--config-text=first", "--config-text=last"]);
+        super::split_config(&mut list);
+        assert_eq!(config_pair(&list), Some(["--config-text".into(), "last".into()]));
+        assert_eq!(super::config_text_position(&list), Some(3));
+        let words: Vec<&str> = list.iter().map(String::as_str).collect();
+        assert_eq!(longboat_api::picker_config::config_text(&words), Some("last"));
     }
 }

@@ -5,6 +5,7 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, Container, KeyToPath, PodSpec, Volume},
 };
 use longboat_api::{
+    picker_config::{config_flag, config_text, is_text_flag},
     picker_plugins::{PRECISE_PRODUCER, PRECISE_SCORER},
     v1alpha2::SchedulerSpec,
 };
@@ -21,7 +22,8 @@ use longboat_store::Objects;
 use serde_json::{Map, Value};
 
 use super::{
-    config as own_config, config_text,
+    config as own_config,
+    config_text::parse,
     plugin_list::{name_of, plugins},
     transform,
 };
@@ -30,15 +32,13 @@ use crate::{
     workload::pod_spec::{MAIN, container, main_args},
 };
 
-const TEXT: [&str; 2] = ["config-text", "configText"];
-const FILE: [&str; 2] = ["config-file", "configFile"];
 /// The start of an expression that composing replaces.
 const TEMPLATE: &str = "{{";
 /// A version to which every migration applies.
 const NEWEST: &str = "999.0.0";
 const ANY_TOKENIZER: &str = "http://tokenizer";
 const EXPERIMENTAL: &str = "allow-experimental-plugins";
-const GATES: [&str; 1] = ["feature-gates"];
+const GATES: &str = "feature-gates";
 
 /// Why a picker will not start, or will not start after an upgrade.
 #[derive(Debug)]
@@ -112,11 +112,13 @@ impl PickerConfig {
         let words: Vec<&str> =
             [&main.command, &main.args].into_iter().flatten().flatten().map(String::as_str).collect();
         let namespace = Namespace::of(&picker.metadata);
-        let (origin, text) = match flags::value(&words, &TEXT) {
-            Some(text) => (ConfigOrigin::Arguments, text.to_owned()),
-            None => mounted(pod, main, flags::value(&words, &FILE)?, namespace, config_maps)?,
+        let (flag, value) = config_flag(&words)?;
+        let (origin, text) = if is_text_flag(flag) {
+            (ConfigOrigin::Arguments, value?.to_owned())
+        } else {
+            mounted(pod, main, value?, namespace, config_maps)?
         };
-        let gates = gates(flags::value(&words, &GATES).unwrap_or_default());
+        let gates = gates(flags::value(&words, GATES).unwrap_or_default());
         let image = main.image.clone().unwrap_or_default();
         Some(Self { origin, image, text, gates, allow_experimental: flags::is_on(&words, EXPERIMENTAL) })
     }
@@ -124,7 +126,7 @@ impl PickerConfig {
     /// Returns the paths of parameters that `written`, the configuration before the controller adapted it to the picker's release, has
     /// and this one lacks, each after the type of its plugin. Parameters that have moved are not among them.
     pub fn removed_parameters(&self, written: &str) -> Vec<(String, String)> {
-        let (written, own) = (config_text::parse(written), config_text::parse(&self.text));
+        let (written, own) = (parse(written), parse(&self.text));
         let mut removed = Vec::new();
         for (at, plugin) in plugins(&written).iter().enumerate() {
             let same = plugins(&own).iter().find(|own| name_of(own) == name_of(plugin));
@@ -226,7 +228,7 @@ pub fn refusal_of_spec(scheduler: &SchedulerSpec, is_complete: bool) -> Option<(
     let words: Vec<&str> = args.into_iter().flatten().map(String::as_str).collect();
     let (path, text) = match own_config::inline_text(scheduler) {
         Some(text) => ("spec.router.scheduler.config.inline", text),
-        None => ("spec.router.scheduler.template", flags::value(&words, &TEXT)?.to_owned()),
+        None => ("spec.router.scheduler.template", config_text(&words)?.to_owned()),
     };
     let allow_experimental = !is_complete || flags::is_on(&words, EXPERIMENTAL);
     if text.contains(TEMPLATE) {
@@ -237,7 +239,7 @@ pub fn refusal_of_spec(scheduler: &SchedulerSpec, is_complete: bool) -> Option<(
     // The picker may be one for which the controller migrates the text, or one for which it does not.
     let main = Container {
         name: MAIN.into(),
-        args: Some(vec![format!("--{}", TEXT[0]), text]),
+        args: Some(vec!["--config-text".to_owned(), text]),
         ..Container::default()
     };
     let mut pod = PodSpec { containers: vec![main], ..PodSpec::default() };
