@@ -4,7 +4,7 @@ use k8s_openapi::{api::core::v1::ServiceAccount, apimachinery::pkg::apis::meta::
 use longboat_api::{labels::component, v1alpha2::SchedulerSpec};
 use longboat_key::Name;
 
-use crate::{context::Context, draft::Draft, labels, names};
+use crate::{context::Context, draft::Draft, labels, names, workload::account::add_managed};
 
 /// Adds the managed account to the plan and returns it, unless the template names another one, which must exist.
 ///
@@ -41,12 +41,5 @@ pub(super) fn plan(
         annotations,
         ..context.child_metadata(managed, labels::of(component::SCHEDULER, context.name))
     };
-    let account = ServiceAccount {
-        metadata,
-        secrets: source.and_then(|account| account.secrets.clone()),
-        image_pull_secrets: source.and_then(|account| account.image_pull_secrets.clone()),
-        ..ServiceAccount::default()
-    };
-    draft.add(context, account.clone())?;
-    Ok(account)
+    add_managed(context, draft, metadata, source)
 }

@@ -1,8 +1,11 @@
 //! The service account of the model server's pods. It holds credentials, and the rights of a routing sidecar.
 
-use k8s_openapi::api::{
-    core::v1::{PodSpec, ServiceAccount},
-    rbac::v1::{Role, RoleBinding},
+use k8s_openapi::{
+    api::{
+        core::v1::{PodSpec, ServiceAccount},
+        rbac::v1::{Role, RoleBinding},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use longboat_api::groups;
 use longboat_key::Name;
@@ -53,10 +56,20 @@ pub(super) fn managed_or_named(
         return existing(context, name);
     }
     let default = context.snapshot.service_accounts.get(context.namespace, Name("default"));
+    add_managed(context, draft, context.child_metadata(managed, labels), default)
+}
+
+/// Adds a managed account to the plan, with the secrets of the account `source`, and returns it.
+pub(crate) fn add_managed(
+    context: &Context,
+    draft: &mut Draft,
+    metadata: ObjectMeta,
+    source: Option<&ServiceAccount>,
+) -> Result<ServiceAccount, String> {
     let account = ServiceAccount {
-        metadata: context.child_metadata(managed, labels),
-        secrets: default.and_then(|account| account.secrets.clone()),
-        image_pull_secrets: default.and_then(|account| account.image_pull_secrets.clone()),
+        metadata,
+        secrets: source.and_then(|account| account.secrets.clone()),
+        image_pull_secrets: source.and_then(|account| account.image_pull_secrets.clone()),
         ..ServiceAccount::default()
     };
     draft.add(context, account.clone())?;

@@ -1,6 +1,6 @@
 //! The model server: its certificate, its Deployments or LeaderWorkerSets, its Service.
 
-mod account;
+pub(crate) mod account;
 mod certificate;
 mod deployment;
 mod devices;
