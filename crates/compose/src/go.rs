@@ -3,33 +3,16 @@
 use longboat_template::reflect::{Struct, Ty};
 use serde_json::Value;
 
+pub use crate::codec::TypeMismatch;
 use crate::{codec, schema};
-
-/// A value that does not fit its type.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TypeMismatch {
-    /// The message of Go's decoder: `json: cannot unmarshal string into Go struct field …`.
-    pub message: String,
-    /// The path of the value: `spec.template.containers[0].name`.
-    pub field: String,
-    /// The type of the value: `string`.
-    pub found: &'static str,
-    /// The expected type, in JSON's words: `an integer`.
-    pub expected: &'static str,
-}
 
 /// Returns the first value of a service that Go's decoder refuses. The object may also be a config, which has the same types
 /// in its metadata and spec.
 pub fn misfit(object: &Value) -> Option<TypeMismatch> {
     if fits(schema::TYPES.service, object) {
-        debug_assert_eq!(find(schema::TYPES.service, object, &mut String::new()), None, "it fits");
         return None;
     }
-    // `find` knows the place and the expected type, and the decoder has Go's words.
-    let mut field = String::new();
-    let (found, expected) = find(schema::TYPES.service, object, &mut field)?;
-    let message = codec::normalise(schema::TYPES.service, object.clone()).err()?;
-    Some(TypeMismatch { message, field, found, expected })
+    codec::decode(schema::TYPES.service, object.clone()).err()
 }
 
 /// Returns a service or config as a program of the reference would write it after reading it: without unknown fields and most
@@ -91,8 +74,7 @@ fn field_type(structure: &'static Struct, name: &str) -> Option<Ty> {
     schema::find_field(structure, name).map(|(_, ty)| ty)
 }
 
-/// Whether all values fit, so that [`find`] would return `None`. This takes half as long, because it visits only the fields
-/// that are present.
+/// Whether all values fit, so that decoding succeeds. This takes half as long, because it visits only the fields that are present.
 fn fits(ty: Ty, json: &Value) -> bool {
     match (pointee(ty), json) {
         (_, Value::Null)
@@ -106,88 +88,6 @@ fn fits(ty: Ty, json: &Value) -> bool {
         (Ty::Map(_, inner), Value::Object(map)) => map.values().all(|item| fits(*inner, item)),
         (Ty::Struct(_) | Ty::Slice(..) | Ty::Map(..), _) => false,
         (ty, _) => codec::normalise(ty, json.clone()).is_ok(),
-    }
-}
-
-/// Finds the first value that does not fit. Writes its path, and returns its type and the expected one.
-fn find(ty: Ty, json: &Value, path: &mut String) -> Option<(&'static str, &'static str)> {
-    let ty = pointee(ty);
-    match (ty, json) {
-        (_, Value::Null)
-        | (Ty::Raw | Ty::Any, _)
-        | (Ty::Str(_), Value::String(_))
-        | (Ty::Bool(_), Value::Bool(_)) => None,
-        (Ty::Struct(structure), Value::Object(map)) => fields(structure, map, path),
-        (Ty::Slice(_, inner), Value::Array(items)) => items
-            .iter()
-            .enumerate()
-            .find_map(|(i, item)| within(path, ["[", &i.to_string(), "]"], |path| find(*inner, item, path))),
-        (Ty::Map(_, inner), Value::Object(map)) => {
-            map.iter().find_map(|(key, item)| within(path, ["[", key, "]"], |path| find(*inner, item, path)))
-        }
-        (Ty::Struct(_) | Ty::Slice(..) | Ty::Map(..), _) => Some((kind(json), expected(ty))),
-        _ => {
-            let fits = codec::normalise(ty, json.clone()).is_ok();
-            (!fits).then(|| (kind(json), expected(ty)))
-        }
-    }
-}
-
-fn fields(
-    structure: &'static Struct,
-    map: &serde_json::Map<String, Value>,
-    path: &mut String,
-) -> Option<(&'static str, &'static str)> {
-    structure.fields().iter().find_map(|field| match field.ty {
-        Ty::Struct(inner) if field.json.is_empty() => fields(inner, map, path),
-        ty => {
-            let value = map.get(field.json)?;
-            let dot = if path.is_empty() { "" } else { "." };
-            within(path, [dot, field.json], |path| find(ty, value, path))
-        }
-    })
-}
-
-/// Runs `look` with the path extended by one step. If `look` finds something, the step stays.
-fn within<const N: usize, T>(
-    path: &mut String,
-    step: [&str; N],
-    look: impl FnOnce(&mut String) -> Option<T>,
-) -> Option<T> {
-    let before = path.len();
-    for part in step {
-        path.push_str(part);
-    }
-    let found = look(path);
-    if found.is_none() {
-        path.truncate(before);
-    }
-    found
-}
-
-fn kind(json: &Value) -> &'static str {
-    match json {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "list",
-        Value::Object(_) => "object",
-    }
-}
-
-fn expected(ty: Ty) -> &'static str {
-    match ty {
-        Ty::Struct(_) | Ty::Map(..) => "an object",
-        Ty::Slice(..) => "a list",
-        Ty::Bool(_) => "true or false",
-        Ty::Int(_) => "an integer",
-        Ty::Float(_) => "a number",
-        Ty::Quantity => "a quantity such as 500m or 4Gi",
-        Ty::IntOrString => "an integer or a string",
-        Ty::Url => "a URL",
-        Ty::Time => "a time",
-        Ty::Str(_) | Ty::Ptr(_) | Ty::Raw | Ty::Any => "a string",
     }
 }
 

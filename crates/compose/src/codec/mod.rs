@@ -10,5 +10,6 @@ mod normalise;
 mod syntax;
 
 pub(crate) use encode::{encode, escape};
-pub(crate) use normalise::normalise;
+pub use normalise::TypeMismatch;
+pub(crate) use normalise::{decode, normalise};
 pub(crate) use syntax::parse;

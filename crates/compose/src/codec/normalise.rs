@@ -7,6 +7,19 @@ use longboat_template::reflect::{Field, Struct, Ty};
 use longboat_types::go::Omit;
 use serde_json::{Map, Number, Value};
 
+/// A value that does not fit its type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeMismatch {
+    /// The message of Go's decoder: `json: cannot unmarshal string into Go struct field …`.
+    pub message: String,
+    /// The path of the value: `spec.template.containers[0].name`.
+    pub field: String,
+    /// The type of the value: `string`.
+    pub found: &'static str,
+    /// The expected type, in JSON's words: `an integer`.
+    pub expected: &'static str,
+}
+
 /// Returns what Go would encode after decoding `json` into a value of type `ty`. Unknown keys disappear, and so do absent and
 /// zero values that Go omits. Fields that Go always writes appear.
 ///
@@ -14,6 +27,11 @@ use serde_json::{Map, Number, Value};
 ///
 /// The message of Go's decoder for the first value that does not fit its type.
 pub(crate) fn normalise(ty: Ty, json: Value) -> Result<Value, String> {
+    decode(ty, json).map_err(|mismatch| mismatch.message)
+}
+
+/// Like [`normalise`]. The error also says where the value is.
+pub(crate) fn decode(ty: Ty, json: Value) -> Result<Value, TypeMismatch> {
     let mut decoder = Decoder { path: Vec::new(), holder: None };
     decoder.value(ty, json)
 }
@@ -40,7 +58,7 @@ impl Decoder {
     }
 
     /// The encoding of a present value; `null` becomes the zero value.
-    fn value(&mut self, ty: Ty, json: Value) -> Result<Value, String> {
+    fn value(&mut self, ty: Ty, json: Value) -> Result<Value, TypeMismatch> {
         if json.is_null() {
             return Ok(zero(ty));
         }
@@ -48,13 +66,31 @@ impl Decoder {
             (Ty::Ptr(inner), json) => self.value(*inner, json),
             (Ty::Struct(s), Value::Object(map)) => self.object(s, map),
             (Ty::Slice(_, inner), Value::Array(items)) => {
-                items.into_iter().map(|item| self.value(*inner, item)).collect()
+                let items = items.into_iter().enumerate();
+                items.map(|(at, item)| self.value(*inner, item).map_err(|error| error.within(&at))).collect()
             }
             (Ty::Map(_, inner), Value::Object(map)) => {
-                let map: Result<Map<_, _>, String> =
-                    map.into_iter().map(|(key, value)| Ok((key, self.value(*inner, value)?))).collect();
-                Ok(Value::Object(map?))
+                let entries = map.into_iter().map(|(key, value)| {
+                    let value = self.value(*inner, value).map_err(|error| error.within(&key))?;
+                    Ok((key, value))
+                });
+                entries.collect::<Result<Map<_, _>, _>>().map(Value::Object)
             }
+            (ty, json) => {
+                let found = kind(&json);
+                self.scalar(ty, json).map_err(|message| TypeMismatch {
+                    message,
+                    field: String::new(),
+                    found,
+                    expected: expected(ty),
+                })
+            }
+        }
+    }
+
+    /// Decodes what has no parts, or does not have the parts of its type.
+    fn scalar(&self, ty: Ty, json: Value) -> Result<Value, String> {
+        match (ty, json) {
             (Ty::Bool(_), json @ Value::Bool(_))
             | (Ty::Str(_) | Ty::IntOrString | Ty::Time, json @ Value::String(_))
             | (Ty::Float(_), json @ Value::Number(_))
@@ -90,7 +126,7 @@ impl Decoder {
         if fits { Ok(json) } else { Err(self.mismatch(&format!("number {number}"), Ty::Int(name))) }
     }
 
-    fn object(&mut self, s: &'static Struct, mut map: Map<String, Value>) -> Result<Value, String> {
+    fn object(&mut self, s: &'static Struct, mut map: Map<String, Value>) -> Result<Value, TypeMismatch> {
         let outer = self.holder.replace(s.name);
         let mut out = Map::new();
         self.fields(s, &mut map, &mut out)?;
@@ -103,7 +139,7 @@ impl Decoder {
         s: &'static Struct,
         map: &mut Map<String, Value>,
         out: &mut Map<String, Value>,
-    ) -> Result<(), String> {
+    ) -> Result<(), TypeMismatch> {
         for field in s.fields() {
             if field.json.is_empty() {
                 if let Ty::Struct(inner) = field.ty {
@@ -113,13 +149,13 @@ impl Decoder {
                 }
                 continue;
             }
-            let given = map.remove(field.json).filter(|v| !v.is_null());
-            if given.is_none() && absent_is_omitted(field) {
+            let present = map.remove(field.json).filter(|v| !v.is_null());
+            if present.is_none() && absent_is_omitted(field) {
                 continue;
             }
             self.path.push(field.json);
-            let value = match given {
-                Some(json) => self.value(field.ty, json)?,
+            let value = match present {
+                Some(json) => self.value(field.ty, json).map_err(|error| error.below(field.json))?,
                 None => zero(field.ty),
             };
             self.path.pop();
@@ -128,6 +164,52 @@ impl Decoder {
             }
         }
         Ok(())
+    }
+}
+
+// === impl TypeMismatch ===
+
+impl TypeMismatch {
+    /// Adds the element of a list or map in which the value is to its path.
+    fn within(self, element: &dyn std::fmt::Display) -> Self {
+        Self { field: format!("[{element}]{}", self.joined()), ..self }
+    }
+
+    /// Adds the field in which the value is to its path.
+    fn below(self, name: &str) -> Self {
+        Self { field: format!("{name}{}", self.joined()), ..self }
+    }
+
+    /// The path, as it follows an outer part.
+    fn joined(&self) -> String {
+        let dot = if self.field.is_empty() || self.field.starts_with('[') { "" } else { "." };
+        format!("{dot}{}", self.field)
+    }
+}
+
+fn kind(json: &Value) -> &'static str {
+    match json {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "list",
+        Value::Object(_) => "object",
+    }
+}
+
+fn expected(ty: Ty) -> &'static str {
+    match ty {
+        Ty::Struct(_) | Ty::Map(..) => "an object",
+        Ty::Slice(..) => "a list",
+        Ty::Bool(_) => "true or false",
+        Ty::Int(_) => "an integer",
+        Ty::Float(_) => "a number",
+        Ty::Quantity => "a quantity such as 500m or 4Gi",
+        Ty::IntOrString => "an integer or a string",
+        Ty::Url => "a URL",
+        Ty::Time => "a time",
+        Ty::Str(_) | Ty::Ptr(_) | Ty::Raw | Ty::Any => "a string",
     }
 }
 
