@@ -23,7 +23,7 @@ pub(crate) struct ApplyCache {
 /// Fingerprints of the requested and the stored object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Outcome {
-    asked: u64,
+    requested: u64,
     stored: u64,
 }
 
@@ -31,14 +31,22 @@ struct Outcome {
 
 impl ApplyCache {
     /// Whether the live object is what the server stored when this object was requested before.
-    pub(crate) fn holds<K: Serialize>(&self, service: &Key, child: &ObjectRef, asked: &K, live: &K) -> bool {
+    pub(crate) fn holds<K: Serialize>(
+        &self,
+        service: &Key,
+        child: &ObjectRef,
+        requested: &K,
+        live: &K,
+    ) -> bool {
         let known = self.outcomes.lock().get(service).and_then(|children| children.get(child)).copied();
-        known.is_some_and(|known| known == Outcome { asked: fingerprint(asked), stored: fingerprint(live) })
+        known.is_some_and(|known| {
+            known == Outcome { requested: fingerprint(requested), stored: fingerprint(live) }
+        })
     }
 
     /// Remembers what the server stored for a request.
-    pub(crate) fn note<K: Serialize>(&self, service: &Key, child: &ObjectRef, asked: u64, stored: &K) {
-        let outcome = Outcome { asked, stored: fingerprint(stored) };
+    pub(crate) fn note<K: Serialize>(&self, service: &Key, child: &ObjectRef, requested: u64, stored: &K) {
+        let outcome = Outcome { requested, stored: fingerprint(stored) };
         self.outcomes.lock().entry(service.clone()).or_default().insert(child.clone(), outcome);
     }
 
