@@ -67,15 +67,15 @@ struct Converter<'t> {
 /// [`MalformedReview`] if the body is not a `ConversionReview` of version `v1` or `v1beta1`, because then there is no review to
 /// respond to.
 pub fn conversion_review(body: &[u8]) -> Result<Vec<u8>, MalformedReview> {
-    let (api_version, kind, asked): (String, String, ConversionRequest) =
+    let (api_version, kind, request): (String, String, ConversionRequest) =
         envelope::read(body, "apiextensions.k8s.io", "ConversionReview")?;
     let reply = |result| {
-        let response = Response { uid: &asked.uid, result, converted_objects: [] };
+        let response = Response { uid: &request.uid, result, converted_objects: [] };
         // Strings and numbers can always be serialized.
         serde_json::to_vec(&Reply { api_version: &api_version, kind: &kind, response }).unwrap_or_default()
     };
     let refusal = |why| reply(Outcome { status: "Failure", reason: Some("BadRequest"), message: Some(why) });
-    let desired = &asked.desired_api_version;
+    let desired = &request.desired_api_version;
     let Some(target) = Version::of_api_version(desired) else {
         return Ok(refusal(format!(
             "desiredAPIVersion `{desired}` is not supported; expected {} or {}",
@@ -87,7 +87,7 @@ pub fn conversion_review(body: &[u8]) -> Result<Vec<u8>, MalformedReview> {
     let mut text = reply(Outcome { status: "Success", reason: None, message: None });
     let end = text.split_off(text.len() - "]}}".len());
     // The list is open: each object is appended before what follows it.
-    let Some(objects) = asked.objects else { return Ok([text, end].concat()) };
+    let Some(objects) = request.objects else { return Ok([text, end].concat()) };
     text.reserve(objects.get().len() + objects.get().len() / 8);
     let mut failure = None;
     let converter = Converter { target, text: &mut text, failure: &mut failure };

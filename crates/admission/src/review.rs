@@ -69,45 +69,45 @@ struct Resource {
 /// [`MalformedReview`] if the body is not an `AdmissionReview` of version `v1` or `v1beta1`, because then there is no review to
 /// respond to.
 pub fn review(hook: Hook, body: &[u8], facts: &Facts) -> Result<Vec<u8>, MalformedReview> {
-    let (api_version, kind, asked): (_, _, AdmissionRequest) =
+    let (api_version, kind, admission_request): (_, _, AdmissionRequest) =
         envelope::read(body, "admission.k8s.io", "AdmissionReview")?;
-    let mut response = match misdirected(hook, &asked) {
+    let mut response = match misdirected(hook, &admission_request) {
         Some(why) => denied(&Denial::bad_request(why)),
-        None => answer(hook, &asked, facts),
+        None => answer(hook, &admission_request, facts),
     };
-    response["uid"] = Value::String(asked.uid);
+    response["uid"] = Value::String(admission_request.uid);
     let reply = json!({"apiVersion": api_version, "kind": kind, "response": response});
     Ok(reply.to_string().into_bytes())
 }
 
 /// Returns why a request is not for this webhook, or `None` if it is.
-fn misdirected(hook: Hook, asked: &AdmissionRequest) -> Option<String> {
-    let Resource { group, version, plural } = &asked.resource;
+fn misdirected(hook: Hook, admission_request: &AdmissionRequest) -> Option<String> {
+    let Resource { group, version, plural } = &admission_request.resource;
     let (expected, name) = (hook.subject.resource(), hook.version.name());
     if group != GROUP || plural != expected || version != name {
         return Some(format!(
             "this webhook answers for {expected} of {GROUP}/{name}, not for {plural:?} of \"{group}/{version}\""
         ));
     }
-    if let Some(subresource) = asked.sub_resource.as_deref().filter(|name| !name.is_empty()) {
+    if let Some(subresource) = admission_request.sub_resource.as_deref().filter(|name| !name.is_empty()) {
         return Some(format!("this webhook does not answer for the subresource {subresource:?}"));
     }
-    let missing = match asked.operation.as_str() {
-        "CREATE" | "UPDATE" if asked.object.is_null() => "object",
-        "DELETE" if asked.old_object.is_null() => "oldObject",
+    let missing = match admission_request.operation.as_str() {
+        "CREATE" | "UPDATE" if admission_request.object.is_null() => "object",
+        "DELETE" if admission_request.old_object.is_null() => "oldObject",
         "CREATE" | "UPDATE" | "DELETE" => return None,
         other => return Some(format!("expected operation CREATE, UPDATE or DELETE, got {other:?}")),
     };
-    Some(format!("the request to {} has no {missing}", asked.operation))
+    Some(format!("the request to {} has no {missing}", admission_request.operation))
 }
 
-fn answer(hook: Hook, asked: &AdmissionRequest, facts: &Facts) -> Value {
+fn answer(hook: Hook, admission_request: &AdmissionRequest, facts: &Facts) -> Value {
     let present = |value| Some(value).filter(|value: &&Value| !value.is_null());
     let request = Request {
         version: hook.version,
-        operation: &asked.operation,
-        object: present(&asked.object),
-        old: present(&asked.old_object),
+        operation: &admission_request.operation,
+        object: present(&admission_request.object),
+        old: present(&admission_request.old_object),
     };
     match hook.action {
         Action::Mutate => match mutate(hook.subject, &request, facts) {
@@ -115,7 +115,7 @@ fn answer(hook: Hook, asked: &AdmissionRequest, facts: &Facts) -> Value {
             Ok(mutation) => {
                 let mut response = json!({"allowed": true});
                 if let Some(object) = &mutation.object {
-                    let patch = json!(json_patch::diff(&asked.object, object));
+                    let patch = json!(json_patch::diff(&admission_request.object, object));
                     response["patchType"] = json!("JSONPatch");
                     response["patch"] = json!(BASE64_STANDARD.encode(patch.to_string()));
                 }

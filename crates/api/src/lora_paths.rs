@@ -52,10 +52,10 @@ pub fn mount_paths(names: &[&str]) -> Result<Vec<String>, Collision> {
         segment if sharing[&segment] > 1 => format!("{MOUNT_ROOT}/{segment}-{}", short_hash(name)),
         segment => format!("{MOUNT_ROOT}/{segment}"),
     };
-    let mut taken: BTreeMap<String, &str> = BTreeMap::new();
+    let mut paths: BTreeMap<String, &str> = BTreeMap::new();
     for name in sorted {
         let path = path(name);
-        if let Some(first) = taken.insert(path.clone(), name) {
+        if let Some(first) = paths.insert(path.clone(), name) {
             return Err(Collision::Path { first: first.to_owned(), second: name.to_owned(), path });
         }
     }

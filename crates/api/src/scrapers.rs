@@ -45,7 +45,7 @@ mod tests {
             (spec.user, spec.groups, spec.uid, spec.extra),
             (user.username, user.groups, user.uid, user.extra)
         );
-        let asked = spec.non_resource_attributes.unwrap();
-        assert_eq!((asked.verb.as_deref(), asked.path.as_deref()), (Some("get"), Some("/metrics")));
+        let attributes = spec.non_resource_attributes.unwrap();
+        assert_eq!((attributes.verb.as_deref(), attributes.path.as_deref()), (Some("get"), Some("/metrics")));
     }
 }

@@ -37,8 +37,8 @@ impl<'a> Series<'a> {
     }
 
     /// Returns the value of a label.
-    pub fn label(&self, wanted: &str) -> Option<Cow<'a, str>> {
-        self.labels().map_while(|label| label).find_map(|(name, value)| (name == wanted).then_some(value))
+    pub fn label(&self, label: &str) -> Option<Cow<'a, str>> {
+        self.labels().map_while(|label| label).find_map(|(name, value)| (name == label).then_some(value))
     }
 
     /// Returns names and values of the labels. `None` is a label that cannot be read; it is the last one.

@@ -8,7 +8,7 @@ use crate::{Labels, Sample};
 pub const METRIC_ANNOTATION_PREFIX: &str = "longboat.dev/metric.";
 
 /// Returns the metrics to which annotations give a value, by name, or a sentence about an annotation that is no number.
-pub fn given_metrics(
+pub fn annotated_metrics(
     annotations: &BTreeMap<String, String>,
 ) -> impl Iterator<Item = (&str, Result<Sample, String>)> {
     annotations.iter().filter_map(|(key, text)| {
@@ -32,7 +32,7 @@ mod tests {
             ("other", "1"),
         ];
         let annotations = annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        let found: Vec<_> = given_metrics(&annotations)
+        let found: Vec<_> = annotated_metrics(&annotations)
             .map(|(name, sample)| (name, sample.map(|sample| (sample.name, sample.value))))
             .collect();
         let refused = |name: &str, text: &str| {

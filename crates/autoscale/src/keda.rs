@@ -89,17 +89,17 @@ impl ScaledObjectState {
         let busy = least.max(1);
         let most = spec.max_replica_count.unwrap_or(DEFAULT_MAX_REPLICAS).max(busy);
         let Some(demand) = demand else {
-            return if scale.wanted == 0 { 0 } else { scale.wanted.clamp(busy, most) };
+            return if scale.desired == 0 { 0 } else { scale.desired.clamp(busy, most) };
         };
         let behavior =
             spec.advanced.as_ref().and_then(|advanced| advanced.horizontal_pod_autoscaler_config.as_ref());
         let behavior = behavior.and_then(|config| config.behavior.as_ref());
-        let by_metrics = self.recommendations.stabilize(demand.replicas, scale.wanted, behavior, now);
+        let by_metrics = self.recommendations.stabilize(demand.replicas, scale.desired, behavior, now);
         let by_metrics = by_metrics.clamp(busy, most);
         let idle = spec.idle_replica_count.or((least == 0).then_some(0));
         match idle {
             // KEDA itself starts the first replicas: a HorizontalPodAutoscaler does nothing while there is none.
-            _ if demand.is_active && scale.wanted < busy => busy,
+            _ if demand.is_active && scale.desired < busy => busy,
             Some(idle) if !demand.is_active => {
                 let seconds = |seconds: i32| Duration::from_secs(seconds.max(0).unsigned_abs().into());
                 let has_cooled = match self.last_active {
@@ -109,7 +109,7 @@ impl ScaledObjectState {
                     None => age >= seconds(spec.initial_cooldown_period.unwrap_or(0)),
                 };
                 // What is idle stays idle until a trigger is active, however short ago it was scaled.
-                if has_cooled || scale.wanted == idle { idle } else { by_metrics }
+                if has_cooled || scale.desired == idle { idle } else { by_metrics }
             }
             _ => by_metrics,
         }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     fn scale(replicas: i32) -> Scale {
-        Scale { wanted: replicas, current: replicas, ready: replicas }
+        Scale { desired: replicas, current: replicas, ready: replicas }
     }
 
     fn demand(is_active: bool, replicas: i32) -> Demand {
@@ -195,7 +195,7 @@ mod tests {
         }));
         let mut state = ScaledObjectState::default();
         // The object is as old as the clock.
-        let wanted = |state: &mut ScaledObjectState, replicas: i32, demand: &Demand, seconds| {
+        let desired = |state: &mut ScaledObjectState, replicas: i32, demand: &Demand, seconds| {
             let now = Duration::from_secs(seconds);
             if demand.is_active {
                 state.last_active = Some(now);
@@ -203,14 +203,14 @@ mod tests {
             state.replicas(&object, scale(replicas), Some(demand), now, now)
         };
         let (idle, busy) = (demand(false, 0), demand(true, 5));
-        assert_eq!(wanted(&mut state, 1, &idle, 10), 1, "new");
-        assert_eq!(wanted(&mut state, 1, &idle, 20), 0, "never active");
-        assert_eq!(wanted(&mut state, 0, &busy, 30), 1, "wakes up");
-        assert_eq!(wanted(&mut state, 1, &busy, 31), 3, "and follows the metric");
-        assert_eq!(wanted(&mut state, 3, &idle, 40), 1, "cools down");
-        assert_eq!(wanted(&mut state, 1, &idle, 90), 1);
-        assert_eq!(wanted(&mut state, 1, &idle, 91), 0);
-        assert_eq!(wanted(&mut state, 0, &idle, 92), 0);
+        assert_eq!(desired(&mut state, 1, &idle, 10), 1, "new");
+        assert_eq!(desired(&mut state, 1, &idle, 20), 0, "never active");
+        assert_eq!(desired(&mut state, 0, &busy, 30), 1, "wakes up");
+        assert_eq!(desired(&mut state, 1, &busy, 31), 3, "and follows the metric");
+        assert_eq!(desired(&mut state, 3, &idle, 40), 1, "cools down");
+        assert_eq!(desired(&mut state, 1, &idle, 90), 1);
+        assert_eq!(desired(&mut state, 1, &idle, 91), 0);
+        assert_eq!(desired(&mut state, 0, &idle, 92), 0);
     }
 
     #[test]
@@ -218,18 +218,18 @@ mod tests {
         let bounded = spec(
             &json!({"scaleTargetRef": {"name": "d"}, "minReplicaCount": 2, "maxReplicaCount": 4, "triggers": []}),
         );
-        let wanted = |object: &ScaledObjectSpec, now, demand: Option<Demand>| {
+        let desired = |object: &ScaledObjectSpec, now, demand: Option<Demand>| {
             let (age, now_at) = (Duration::ZERO, Duration::ZERO);
             ScaledObjectState::default().replicas(object, scale(now), demand.as_ref(), age, now_at)
         };
-        assert_eq!(wanted(&bounded, 1, Some(demand(false, 0))), 2);
-        assert_eq!(wanted(&bounded, 2, Some(demand(true, 9))), 4);
-        assert_eq!([0, 1, 9].map(|now| wanted(&bounded, now, None)), [0, 2, 4], "without a demand");
+        assert_eq!(desired(&bounded, 1, Some(demand(false, 0))), 2);
+        assert_eq!(desired(&bounded, 2, Some(demand(true, 9))), 4);
+        assert_eq!([0, 1, 9].map(|now| desired(&bounded, now, None)), [0, 2, 4], "without a demand");
         let idle = spec(
             &json!({"scaleTargetRef": {"name": "d"}, "minReplicaCount": 2, "idleReplicaCount": 1, "triggers": []}),
         );
-        assert_eq!(wanted(&idle, 2, Some(demand(false, 0))), 1);
-        assert_eq!(wanted(&idle, 1, Some(demand(true, 1))), 2);
+        assert_eq!(desired(&idle, 2, Some(demand(false, 0))), 1);
+        assert_eq!(desired(&idle, 1, Some(demand(true, 1))), 2);
     }
 
     #[test]
@@ -243,7 +243,7 @@ mod tests {
             trigger(json!({"type": "prometheus", "metadata": {"query": query, "threshold": "5"}})),
             None
         );
-        for (value, wanted) in [
+        for (value, desired) in [
             (
                 json!({"type": "cron"}),
                 "nothing on this machine evaluates triggers of type cron, only prometheus",
@@ -259,7 +259,7 @@ mod tests {
                 "metricType is Utilization, but must be AverageValue or Value",
             ),
         ] {
-            assert_eq!(trigger(value).as_deref(), Some(wanted));
+            assert_eq!(trigger(value).as_deref(), Some(desired));
         }
     }
 }

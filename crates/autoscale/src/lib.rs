@@ -6,7 +6,7 @@
 //!
 //! Kubernetes: pkg/controller/podautoscaler; KEDA: pkg/scaling.
 
-mod given;
+mod annotated;
 mod keda;
 mod query;
 mod recommendation;
@@ -14,7 +14,7 @@ mod scale;
 mod time_zone;
 mod trigger_check;
 
-pub use given::{METRIC_ANNOTATION_PREFIX, given_metrics};
+pub use annotated::{METRIC_ANNOTATION_PREFIX, annotated_metrics};
 pub use keda::{
     DEFAULT_MAX_REPLICAS, DEFAULT_MIN_REPLICAS, Demand, ScaledObjectState, Trigger, polling_interval,
 };

@@ -27,11 +27,11 @@ pub enum MetricTarget {
 impl MetricTarget {
     /// Returns the replicas for which a metric with this value would be as wanted.
     pub fn replicas(self, value: f64, scale: Scale) -> i32 {
-        let (now, ratio, wanted) = match self {
+        let (now, ratio, desired) = match self {
             // There is nothing to multiply, so the ratio itself is the number.
-            Self::Value(target) if scale.wanted == 0 => (0, f64::INFINITY, value / target),
+            Self::Value(target) if scale.desired == 0 => (0, f64::INFINITY, value / target),
             // As in Kubernetes, only ready pods are multiplied: the value comes from them.
-            Self::Value(target) => (scale.wanted, value / target, value / target * f64::from(scale.ready)),
+            Self::Value(target) => (scale.desired, value / target, value / target * f64::from(scale.ready)),
             Self::Average(target) => {
                 (scale.current, value / (target * f64::from(scale.current)), value / target)
             }
@@ -40,15 +40,15 @@ impl MetricTarget {
             return now;
         }
         #[expect(clippy::cast_possible_truncation, reason = "a float is cast to the nearest integer")]
-        let wanted = wanted.ceil() as i32;
-        wanted.max(0)
+        let desired = desired.ceil() as i32;
+        desired.max(0)
     }
 
     /// The value at which nothing would change.
     pub fn neutral(self, scale: Scale) -> f64 {
         match self {
             Self::Value(target) => target,
-            Self::Average(target) => target * f64::from(scale.wanted),
+            Self::Average(target) => target * f64::from(scale.desired),
         }
     }
 }
@@ -99,14 +99,14 @@ impl Recommendations {
         };
         let least = within(up).min().unwrap_or(recommended);
         let most = within(down).max().unwrap_or(recommended);
-        let mut wanted = current;
-        if wanted < least && !is_disabled(true) {
-            wanted = least;
+        let mut desired = current;
+        if desired < least && !is_disabled(true) {
+            desired = least;
         }
-        if wanted > most && !is_disabled(false) {
-            wanted = most;
+        if desired > most && !is_disabled(false) {
+            desired = most;
         }
-        wanted
+        desired
     }
 }
 
@@ -117,13 +117,13 @@ mod tests {
     use super::*;
 
     fn scale(replicas: i32) -> Scale {
-        Scale { wanted: replicas, current: replicas, ready: replicas }
+        Scale { desired: replicas, current: replicas, ready: replicas }
     }
 
     #[test]
     fn replicas_follow_a_value_in_proportion_and_an_average_by_division() {
         assert_eq!(MetricTarget::Value(5.0).replicas(20.0, scale(2)), 8);
-        let starting = Scale { wanted: 2, current: 2, ready: 0 };
+        let starting = Scale { desired: 2, current: 2, ready: 0 };
         assert_eq!(MetricTarget::Value(5.0).replicas(5.4, starting), 2, "within the tolerance");
         assert_eq!(MetricTarget::Average(5.0).replicas(11.0, scale(1)), 3);
         assert_eq!(MetricTarget::Average(5.0).replicas(0.0, scale(3)), 0);
@@ -149,8 +149,8 @@ mod tests {
         assert_eq!(recommendations.stabilize(2, 3, None, at(309)), 2);
 
         let mut recommendations = Recommendations::default();
-        let wanted = [0, 299, 300].map(|seconds| recommendations.stabilize(1, 3, None, at(seconds)));
-        assert_eq!(wanted, [3, 3, 1], "an autoscaler that starts does not scale down at once");
+        let desired = [0, 299, 300].map(|seconds| recommendations.stabilize(1, 3, None, at(seconds)));
+        assert_eq!(desired, [3, 3, 1], "an autoscaler that starts does not scale down at once");
 
         let rules = |seconds, policy: Option<&str>| HPAScalingRules {
             stabilization_window_seconds: Some(seconds),
@@ -159,9 +159,9 @@ mod tests {
         };
         let hour = HorizontalPodAutoscalerBehavior { scale_up: None, scale_down: Some(rules(3600, None)) };
         let mut recommendations = Recommendations::default();
-        let mut wanted = |seconds| recommendations.stabilize(1, 9, Some(&hour), at(seconds));
-        assert!((0..3600).all(|second| wanted(second) == 9), "the first one holds for the whole window");
-        assert_eq!(wanted(3600), 1);
+        let mut desired = |seconds| recommendations.stabilize(1, 9, Some(&hour), at(seconds));
+        assert!((0..3600).all(|second| desired(second) == 9), "the first one holds for the whole window");
+        assert_eq!(desired(3600), 1);
 
         let behavior = HorizontalPodAutoscalerBehavior {
             scale_up: Some(rules(60, None)),

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scale {
     /// The desired number.
-    pub wanted: i32,
+    pub desired: i32,
     /// The current number.
     pub current: i32,
     /// The number of ready ones.

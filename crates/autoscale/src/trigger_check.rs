@@ -141,10 +141,10 @@ impl<'a> Mistakes<'a> {
     }
 
     fn metric_type(&mut self, known: &[&str]) {
-        let given = self.trigger.metric_type.as_str();
-        if !known.contains(&given) {
+        let metric_type = self.trigger.metric_type.as_str();
+        if !known.contains(&metric_type) {
             let known: Vec<&str> = known.iter().copied().filter(|name| !name.is_empty()).collect();
-            self.add("metricType", format!("is {given:?}: expected {}", known.join(" or ")));
+            self.add("metricType", format!("is {metric_type:?}: expected {}", known.join(" or ")));
         }
     }
 }

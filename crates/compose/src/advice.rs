@@ -158,7 +158,7 @@ fn overridden_lists(effective: &Effective, warnings: &mut Vec<Warning>) {
     }
     for (path, leaf) in provenance
         .iter()
-        .filter(|(_, leaf)| leaf.replaced.iter().any(|old| differs(old, leaf.given.as_ref())))
+        .filter(|(_, leaf)| leaf.replaced.iter().any(|old| differs(old, leaf.layer_value.as_ref())))
     {
         if leaf.rule.is_none() {
             lists.extend(atomic_list(path).map(ToOwned::to_owned));
@@ -194,8 +194,8 @@ fn has_list_of_a_lower_one(spec: &Value, lower: &[(Origin, &Value)]) -> bool {
     found
 }
 
-fn differs(old: &LayerValue, given: Option<&Value>) -> bool {
-    given != Some(&old.value)
+fn differs(old: &LayerValue, layer_value: Option<&Value>) -> bool {
+    layer_value != Some(&old.value)
 }
 
 /// The outermost list on a path that is addressed by position.

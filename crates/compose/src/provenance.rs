@@ -32,7 +32,7 @@ pub struct Leaf {
     /// The layer that set it.
     pub origin: Origin,
     /// The value in its layer, before templates were rendered and later steps changed it.
-    pub given: Option<Value>,
+    pub layer_value: Option<Value>,
     /// The values that it replaced, latest first.
     pub replaced: Vec<LayerValue>,
     /// The rule by which composition created or changed the value, if it did.
@@ -105,9 +105,9 @@ impl Provenance {
             // An absent URI is written as "".
             entries.retain(|entry| path != "model.uri" || entry.value != "");
             entries.reverse();
-            let (origin, given) =
+            let (origin, layer_value) =
                 latest.map_or((Origin::Derived, None), |latest| (latest.origin, Some(latest.value)));
-            let rule = match (before, &given) {
+            let rule = match (before, &layer_value) {
                 (Some(before), Some(_)) => (*before != value).then(|| rules::of(path, rendered)),
                 _ if is_empty(value) && below(&history.entries, path) => Some(rules::EMPTIED),
                 _ => Some(rules::of(path, rendered)),
@@ -116,7 +116,7 @@ impl Provenance {
                 value: value.clone(),
                 pointer: pointer.to_owned(),
                 origin,
-                given,
+                layer_value,
                 replaced: entries,
                 rule,
             };

@@ -45,7 +45,7 @@ pub(crate) fn presets(spec: &Value, engine: &Engine, pins_predictor: bool) -> Ve
         let name = spec.pointer("/router/scheduler/pool/ref/name").and_then(Value::as_str);
         name.is_some_and(|name| !name.is_empty())
     };
-    let has_plugin = |wanted: &[&str]| plugins.iter().any(|plugin| wanted.contains(&plugin.as_str()));
+    let has_plugin = |types: &[&str]| plugins.iter().any(|plugin| types.contains(&plugin.as_str()));
 
     let mut chosen = Vec::new();
     if let Some(scheduler) = scheduler {

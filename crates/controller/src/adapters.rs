@@ -16,12 +16,12 @@ const MAX_ERROR: usize = 1000;
 /// Returns the reports of the loaders of each service.
 pub(crate) async fn collect(context: Arc<Context>) -> HashMap<Key, Vec<PodAdapters>> {
     let pods = context.caches.pods.all().filter(|pod| pod.metadata.deletion_timestamp.is_none());
-    let asked = pods.filter_map(|pod| {
+    let requests = pods.filter_map(|pod| {
         let url = ask::address(&pod, ADAPTER_LOADER)?;
         let service = labelled(&pod.metadata, Namespace::of(&pod.metadata))?;
         Some((service, pod.metadata.name.clone()?, url))
     });
-    let reports: Vec<(Key, PodAdapters)> = stream::iter(asked.collect::<Vec<_>>())
+    let reports: Vec<(Key, PodAdapters)> = stream::iter(requests.collect::<Vec<_>>())
         .map(|(service, pod, url)| async move {
             let report = report(&url).await.map_err(|why| format!("{ADAPTER_LOADER} at {url}: {why}"));
             (service, PodAdapters { pod, report })

@@ -398,13 +398,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_discovery_that_fails_once_is_repeated() {
-        let asked = Arc::new(AtomicUsize::new(0));
-        let counted = asked.clone();
+        let attempts = Arc::new(AtomicUsize::new(0));
+        let counted = attempts.clone();
         let server = tower::service_fn(move |request: Request<Body>| {
-            let asked = counted.clone();
+            let attempts = counted.clone();
             async move {
                 let (code, answer) = match request.uri().path() {
-                    "/apis/resource.k8s.io/v1" if asked.fetch_add(1, Ordering::Relaxed) == 0 => {
+                    "/apis/resource.k8s.io/v1" if attempts.fetch_add(1, Ordering::Relaxed) == 0 => {
                         (503, json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 503}))
                     }
                     "/apis/resource.k8s.io/v1" => {
@@ -424,7 +424,7 @@ mod tests {
         });
         let mut follower = follower(Client::new(server, "ns"));
         let _ = tokio::time::timeout(10 * RETRY_INTERVAL, follow_crds(&mut follower)).await;
-        assert_eq!(asked.load(Ordering::Relaxed), 2, "it is asked until it answers");
+        assert_eq!(attempts.load(Ordering::Relaxed), 2, "it is asked until it answers");
         assert!(follower.watches.contains_key(&<ResourceClaimTemplate as WatchedKind>::KIND));
     }
 }

@@ -133,10 +133,11 @@ mod tests {
     #[test]
     fn a_pod_that_downloads_is_asked_and_one_whose_node_tells_is_not() {
         let other = json!([{"type": "Ready", "status": "False"}]);
-        let told = json!([{"type": PROGRESS_CONDITION, "status": "False", "message": "downloading 1/2 B"}]);
+        let conditions =
+            json!([{"type": PROGRESS_CONDITION, "status": "False", "message": "downloading 1/2 B"}]);
         let pods = [
             pod("b", &json!({"running": {}}), &other),
-            pod("a", &json!({"running": {}}), &told),
+            pod("a", &json!({"running": {}}), &conditions),
             pod("c", &json!({"terminated": {"exitCode": 0}}), &other),
             pod("d", &json!({"waiting": {"reason": "PodInitializing"}}), &other),
         ];

@@ -32,22 +32,22 @@ pub(crate) fn watched(client: Client, metrics: Metrics, host: Arc<str>, fence: O
     let service = tower::service_fn(move |request: Request<Body>| {
         let (client, metrics, host, fence) = (client.clone(), metrics.clone(), host.clone(), fence.clone());
         async move {
-            let asked = ApiRequest::new(request.method(), request.uri());
-            if let Some(fence) = fence.filter(|_| asked.is_write()) {
+            let api_request = ApiRequest::new(request.method(), request.uri());
+            if let Some(fence) = fence.filter(|_| api_request.is_write()) {
                 fence.check().map_err(|closed| kube::Error::Service(closed.into()))?;
             }
             // kube sends `watch=true`. The capital letter keeps `allowWatchBookmarks=` apart.
             let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
-            let span = spans::write(&asked);
+            let span = spans::write(&api_request);
             // A watch has its own time limits, and may be silent for long.
             let answer = if is_watch {
                 client.send(request).await
             } else {
-                in_time(&client, request, asked.is_write()).instrument(span.clone()).await
+                in_time(&client, request, api_request.is_write()).instrument(span.clone()).await
             };
             let code = answer.as_ref().ok().map(|answer| answer.status().as_u16());
             spans::answered(&span, code);
-            metrics.count_request(&asked, &host, code);
+            metrics.count_request(&api_request, &host, code);
             answer
         }
     });
@@ -61,7 +61,7 @@ async fn in_time(
     request: Request<Body>,
     is_write: bool,
 ) -> Result<Response<Body>, kube::Error> {
-    let whole = async {
+    let exchange = async {
         let (mut head, body) = client.send(request).await?.into_parts();
         let body = body.collect_bytes().await?;
         let Some(object) = std::str::from_utf8(&body).ok().filter(|_| is_write) else {
@@ -72,7 +72,7 @@ async fn in_time(
         head.headers.remove(CONTENT_LENGTH);
         Ok(Response::from_parts(head, Body::from(object.into_bytes())))
     };
-    timeout(RESPONSE_TIMEOUT, whole)
+    timeout(RESPONSE_TIMEOUT, exchange)
         .await
         .unwrap_or_else(|_| Err(kube::Error::Service(ResponseTimeout.into())))
 }

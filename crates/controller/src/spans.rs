@@ -33,8 +33,8 @@ pub(crate) fn phase(phase: Phase) -> Span {
 }
 
 /// A write during a reconcile. Other writes, of leases and events, belong to no trace.
-pub(crate) fn write(asked: &ApiRequest) -> Span {
-    match asked.write() {
+pub(crate) fn write(request: &ApiRequest) -> Span {
+    match request.write() {
         Some((resource, verb)) if !Span::current().is_none() => tracing::trace_span!(
             target: SPANS, "write",
             otel.name = %format_args!("{verb} {resource}"), otel.kind = "client",

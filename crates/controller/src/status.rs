@@ -53,10 +53,10 @@ pub(crate) async fn write<K: WatchedKind>(
         ReconcileError::Unfinished(format!("the status cannot be written as a patch: {error}"))
     })?;
     let api = K::api(&context.client, Some(key.namespace.as_deref()));
-    let asked = K::cache(&context.caches).sending();
+    let sent = K::cache(&context.caches).sending();
     match api.patch_status(&key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
         Ok(updated) => {
-            announce::store_status_response(context, &updated, asked);
+            announce::store_status_response(context, &updated, sent);
             Ok(true)
         }
         Err(error) if has_code(&error, 404) => Ok(false),

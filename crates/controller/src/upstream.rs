@@ -21,12 +21,12 @@ impl Upstream {
     /// Returns warnings for the user who started the process: one sentence for each flag that would have had an effect.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        let given = [
+        let ineffective = [
             (self.kube_api_qps.is_some(), "--kube-api-qps", "Longboat does not limit its requests"),
             (self.kube_api_burst.is_some(), "--kube-api-burst", "Longboat does not limit its requests"),
         ];
-        let given = given.into_iter().filter(|(is_given, ..)| *is_given);
-        given.map(|(_, flag, instead)| format!("{flag} has no effect: {instead}")).collect()
+        let ineffective = ineffective.into_iter().filter(|(is_set, ..)| *is_set);
+        ineffective.map(|(_, flag, instead)| format!("{flag} has no effect: {instead}")).collect()
     }
 }
 

@@ -94,7 +94,7 @@ pub async fn view(mut args: Args, client: Client) -> Result<View, ViewError> {
         }
         kinds!(all each);
     }
-    wanted::<ClusterRoleBinding>(&context, None, &mut hidden).await?;
+    list_allowed::<ClusterRoleBinding>(&context, None, &mut hidden).await?;
     hidden.extend(
         capabilities::list_all(&context)
             .await
@@ -134,7 +134,7 @@ async fn built_in<K: WatchedKind>(
         Kind::ConfigMap => needed::<K>(context, scope).await,
         // All Secrets, not only ours: manifests that are compared with a cluster may refer to any of them.
         Kind::Secret => note::<K>(list_every::<K>(context, scope).await, scope, hidden),
-        _ => wanted::<K>(context, scope, hidden).await,
+        _ => list_allowed::<K>(context, scope, hidden).await,
     }
 }
 
@@ -150,7 +150,7 @@ async fn needed<K: WatchedKind>(context: &Context, scope: Option<Namespace<&str>
 }
 
 /// Lists a kind that only improves the result, so a refusal is not an error.
-async fn wanted<K: WatchedKind>(
+async fn list_allowed<K: WatchedKind>(
     context: &Context,
     scope: Option<Namespace<&str>>,
     hidden: &mut Vec<String>,

@@ -227,7 +227,7 @@ impl Candidate {
             None => self.api.get_opt(&self.lease.name).await?,
         };
         // Before the write: another replica counts from when it sees the write, so this one must not count from later.
-        let asked = Instant::now();
+        let sent = Instant::now();
         let written = if let Some(mut lease) = found {
             let spec = lease.spec.take().unwrap_or_default();
             if self.observe_lease(spec.clone()) == Move::Wait {
@@ -247,8 +247,8 @@ impl Candidate {
         };
         self.observe_lease(written.spec.clone().unwrap_or_default());
         self.held = Some(written);
-        self.renewed = Some(asked);
-        (self.on_change)(Some(self.timing.ends(asked)));
+        self.renewed = Some(sent);
+        (self.on_change)(Some(self.timing.ends(sent)));
         Ok(true)
     }
 

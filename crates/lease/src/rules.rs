@@ -176,9 +176,9 @@ mod tests {
         let timing = Timing::default();
         let first = timing.claim(None, "me", at(300));
         assert_eq!((first.lease_transitions, first.lease_duration_seconds), (Some(0), Some(15)));
-        let taken = timing.claim(Some(&held("other")), "me", at(300));
-        assert_eq!(taken.lease_transitions, Some(4));
-        assert_eq!(taken.acquire_time, Some(MicroTime(at(300))));
+        let claimed = timing.claim(Some(&held("other")), "me", at(300));
+        assert_eq!(claimed.lease_transitions, Some(4));
+        assert_eq!(claimed.acquire_time, Some(MicroTime(at(300))));
         let renewed = timing.claim(Some(&held("me")), "me", at(300));
         let expected = LeaseSpec { renew_time: Some(MicroTime(at(300))), ..held("me") };
         assert_eq!(renewed, expected);

@@ -44,11 +44,11 @@ macro_rules! children {
             /// Takes out the children that are written in this wave.
             #[must_use]
             pub fn take(&mut self, wave: Wave) -> Self {
-                let mut taken = Self::default();
+                let mut wave_children = Self::default();
                 $(if Wave::$wave == wave {
-                    taken.$field = std::mem::take(&mut self.$field);
+                    wave_children.$field = std::mem::take(&mut self.$field);
                 })*
-                taken
+                wave_children
             }
 
             /// Appends the children of another set.

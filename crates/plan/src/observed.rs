@@ -24,7 +24,7 @@ use crate::{
 #[derive(Debug)]
 pub struct ObservedObjects<K> {
     objects: Objects<K>,
-    asked: Mutex<BTreeSet<Key>>,
+    lookups: Mutex<BTreeSet<Key>>,
 }
 
 /// Keys of indexes that planning looked up.
@@ -36,17 +36,17 @@ pub(crate) struct IndexReads(Mutex<BTreeSet<ObjectKey>>);
 impl<K> ObservedObjects<K> {
     /// Returns the object of that name and records the lookup. Returns `None` if the snapshot does not have it.
     pub fn get(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<&K> {
-        self.asked.lock().insert(Key::new(namespace, name));
+        self.lookups.lock().insert(Key::new(namespace, name));
         self.objects.get(namespace, name)
     }
 
     /// The names that were looked up and not found.
     pub fn missed(&self) -> Vec<Key> {
-        let asked = self.asked.lock();
+        let lookups = self.lookups.lock();
         // An object that is stored and cannot be decoded is not missing, so not `get`.
         let is_missing =
             |key: &&Key| self.objects.stored(key.namespace.as_deref(), key.name.as_deref()).is_none();
-        asked.iter().filter(is_missing).cloned().collect()
+        lookups.iter().filter(is_missing).cloned().collect()
     }
 }
 
@@ -59,12 +59,12 @@ impl<K: Metadata<Ty = ObjectMeta>> ObservedObjects<K> {
     /// Adds the keys that were looked up, except objects that the owner with that uid controls: a change of a child enqueues
     /// its owner anyway.
     pub(crate) fn add_reads(&self, kind: Kind, uid: Uid<&str>, reads: &mut BTreeSet<ObjectKey>) {
-        let asked = self.asked.lock();
+        let lookups = self.lookups.lock();
         let is_child = |key: &&Key| {
             let found = self.objects.get(key.namespace.as_deref(), key.name.as_deref());
             found.is_some_and(|found| owner::controls(uid, found.metadata()))
         };
-        reads.extend(asked.iter().filter(|key| !is_child(key)).map(|key| key.clone().of_kind(kind)));
+        reads.extend(lookups.iter().filter(|key| !is_child(key)).map(|key| key.clone().of_kind(kind)));
     }
 }
 
@@ -83,7 +83,7 @@ impl<K> Clone for ObservedObjects<K> {
 
 impl<K> From<Objects<K>> for ObservedObjects<K> {
     fn from(objects: Objects<K>) -> Self {
-        Self { objects, asked: Mutex::default() }
+        Self { objects, lookups: Mutex::default() }
     }
 }
 

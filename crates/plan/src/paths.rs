@@ -28,21 +28,21 @@ pub fn written(steps: &[Step]) -> String {
 }
 
 /// Whether the user's path leads to the field with this path and JSON pointer, or to one of its parents.
-pub fn leads_to(wanted: &[Step], path: &str, pointer: &str) -> bool {
+pub fn leads_to(pattern: &[Step], path: &str, pointer: &str) -> bool {
     let Some(steps) = parse(path) else { return false };
     let positions: Vec<&str> = pointer.split('/').skip(1).collect();
-    wanted.len() <= steps.len()
-        && wanted.iter().zip(&steps).zip(&positions).all(|((wanted, step), at)| same(wanted, step, at))
+    pattern.len() <= steps.len()
+        && pattern.iter().zip(&steps).zip(&positions).all(|((pattern, step), at)| same(pattern, step, at))
 }
 
-fn same(wanted: &Step, step: &Step, position: &str) -> bool {
-    match (wanted, step) {
-        (Step::Field(wanted) | Step::Bracket(wanted), Step::Field(name))
-        | (Step::Field(wanted), Step::Bracket(name)) => wanted == name,
-        (Step::Bracket(wanted), Step::Bracket(name)) => {
-            wanted == name
-                || wanted == position
-                || name.split_once('=').is_some_and(|(_, value)| wanted == value)
+fn same(pattern: &Step, step: &Step, position: &str) -> bool {
+    match (pattern, step) {
+        (Step::Field(pattern) | Step::Bracket(pattern), Step::Field(name))
+        | (Step::Field(pattern), Step::Bracket(name)) => pattern == name,
+        (Step::Bracket(pattern), Step::Bracket(name)) => {
+            pattern == name
+                || pattern == position
+                || name.split_once('=').is_some_and(|(_, value)| pattern == value)
         }
     }
 }
@@ -130,22 +130,22 @@ mod tests {
     #[test]
     fn an_element_is_found_by_position_by_name_and_by_key() {
         let (path, pointer) = ("template.containers[name=main].args[2]", "/template/containers/1/args/2");
-        for wanted in [
+        for pattern in [
             "template",
             "template.containers",
             "template.containers[main]",
             "template.containers[name=main].args",
             "template.containers[1].args[2]",
         ] {
-            assert!(leads_to(&parse(wanted).unwrap(), path, pointer), "{wanted}");
+            assert!(leads_to(&parse(pattern).unwrap(), path, pointer), "{pattern}");
         }
-        for wanted in [
+        for pattern in [
             "templates",
             "template.containers[0]",
             "template.containers[side]",
             "template.containers[main].args[2].x",
         ] {
-            assert!(!leads_to(&parse(wanted).unwrap(), path, pointer), "{wanted}");
+            assert!(!leads_to(&parse(pattern).unwrap(), path, pointer), "{pattern}");
         }
         assert!(parse("a[b").is_none());
     }

@@ -52,8 +52,8 @@ fn unplanned_of_kind<K: Child, S>(
             Some(component::ROUTER | component::SCHEDULER | component::TOKENIZER) => Phase::Router,
             _ => Phase::Workload,
         };
-        let wanted = K::of(planned).iter().any(|child| child.metadata().name == metadata.name);
-        if !wanted && spared.is_none_or(|problem| phase < problem) {
+        let is_planned = K::of(planned).iter().any(|child| child.metadata().name == metadata.name);
+        if !is_planned && spared.is_none_or(|problem| phase < problem) {
             found.push(live.reference());
         }
     }

@@ -49,7 +49,7 @@ fn add_env(context: &Context, tracing: &TracingSpec, container: &mut Container, 
         "k8s.namespace.name={},k8s.node.name=$({NODE_NAME}),k8s.pod.name=$({POD_NAME}),llmisvc.name={}",
         context.namespace, context.name
     );
-    let wanted = [
+    let variables = [
         literal("OTEL_SERVICE_NAME", Some(service_name.to_owned())),
         literal("OTEL_EXPORTER_OTLP_ENDPOINT", tracing.exporter_endpoint.clone()),
         literal("OTEL_TRACES_EXPORTER", tracing.exporter.clone()),
@@ -60,7 +60,7 @@ fn add_env(context: &Context, tracing: &TracingSpec, container: &mut Container, 
         // After the variables that its value names: the kubelet expands references to earlier ones only.
         literal("OTEL_RESOURCE_ATTRIBUTES", Some(attributes)),
     ];
-    for variable in wanted {
+    for variable in variables {
         env::add(container, variable);
     }
 }

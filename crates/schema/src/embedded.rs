@@ -88,8 +88,8 @@ pub(crate) fn coerce(object: &mut Value, schema: &Node, keeps_nulls: bool) -> Op
     let mut wrong = None;
     each_embedded(object, schema, "", &mut |resource, path| {
         for field in ["apiVersion", "kind"] {
-            let kept = |value: &&Value| value.is_string() || keeps_nulls && value.is_null();
-            if let Some(value) = resource.get(field).filter(|value| !kept(value)) {
+            let is_valid = |value: &&Value| value.is_string() || keeps_nulls && value.is_null();
+            if let Some(value) = resource.get(field).filter(|value| !is_valid(value)) {
                 let path = join(path, field);
                 wrong.get_or_insert_with(|| format!("{path}: Invalid value: {value}: must be a string"));
             }

@@ -15,8 +15,8 @@ pub(crate) fn make_whole(value: &mut Value) {
                 && !(float == 0.0 && float.is_sign_negative())
             {
                 #[expect(clippy::cast_possible_truncation, reason = "it has no fraction and is in range")]
-                let whole = float as i64;
-                *value = Value::from(whole);
+                let integer = float as i64;
+                *value = Value::from(integer);
             }
         }
         Value::Array(items) => items.iter_mut().for_each(make_whole),

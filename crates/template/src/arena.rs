@@ -32,8 +32,8 @@ impl Drop for Arena {
     /// Drops the values in a loop: if each value dropped the next one recursively, the stack would grow with the list.
     fn drop(&mut self) {
         let mut next = self.first.0.take();
-        while let Some(mut kept) = next {
-            next = kept.next.0.take();
+        while let Some(mut entry) = next {
+            next = entry.next.0.take();
         }
     }
 }
@@ -43,7 +43,7 @@ impl Drop for Arena {
 impl Slot {
     /// Stores a value. Returns it, and the slot of the next value.
     pub(crate) fn keep(&self, value: Json) -> (&Json, &Self) {
-        let kept = self.0.get_or_init(|| Box::new(ArenaEntry { value, next: Self::default() }));
-        (&kept.value, &kept.next)
+        let entry = self.0.get_or_init(|| Box::new(ArenaEntry { value, next: Self::default() }));
+        (&entry.value, &entry.next)
     }
 }

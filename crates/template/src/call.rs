@@ -129,36 +129,36 @@ impl<'a> State<'a> {
 
     /// Checks that a value can be an argument. Dereferences one pointer if that is needed.
     pub(crate) fn validate(&mut self, value: Value<'a>, param: Param) -> Step<Value<'a>> {
-        let wanted = match param {
+        let expected = match param {
             Param::Any | Param::Value => return Ok(value),
             Param::Pointer(to) => return self.pointer(value, to()),
             Param::String => "string",
             Param::Int => "int",
         };
         match value {
-            Value::Invalid => self.error(format!("invalid value; expected {wanted}")),
-            value if value.type_name() == wanted => Ok(value),
-            Value::Typed(Ty::Ptr(inner), json) if inner.to_string() == wanted => match json {
+            Value::Invalid => self.error(format!("invalid value; expected {expected}")),
+            value if value.type_name() == expected => Ok(value),
+            Value::Typed(Ty::Ptr(inner), json) if inner.to_string() == expected => match json {
                 Some(_) => Ok(Value::typed(*inner, json)),
-                None => self.error(format!("dereference of nil pointer of type {wanted}")),
+                None => self.error(format!("dereference of nil pointer of type {expected}")),
             },
             value => {
-                self.error(format!("wrong type for value; expected {wanted}; got {}", value.type_name()))
+                self.error(format!("wrong type for value; expected {expected}; got {}", value.type_name()))
             }
         }
     }
 
     /// Converts a value for a parameter that is a pointer to `to`. The value may be such a pointer, or of the type `to`.
     fn pointer(&mut self, value: Value<'a>, to: &'static Ty) -> Step<Value<'a>> {
-        let wanted = Ty::Ptr(to).to_string();
+        let expected = Ty::Ptr(to).to_string();
         match value {
             Value::Invalid => Ok(Value::Typed(Ty::Ptr(to), None)),
-            Value::Typed(ty, json) if ty.to_string() == wanted => Ok(Value::Typed(ty, json)),
+            Value::Typed(ty, json) if ty.to_string() == expected => Ok(Value::Typed(ty, json)),
             Value::Typed(ty, Some(json)) if ty.to_string() == to.to_string() => {
                 Ok(Value::Typed(Ty::Ptr(to), Some(json)))
             }
             value => {
-                self.error(format!("wrong type for value; expected {wanted}; got {}", value.type_name()))
+                self.error(format!("wrong type for value; expected {expected}; got {}", value.type_name()))
             }
         }
     }

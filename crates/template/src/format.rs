@@ -303,14 +303,14 @@ fn integer(spec: &Spec, verb: char, value: i64) -> String {
 fn float(spec: &Spec, verb: char, value: f64) -> String {
     let mut text = match (verb, spec.precision) {
         ('f' | 'F', precision) => {
-            let wanted = precision.unwrap_or(6);
-            let zeros = "0".repeat(wanted.saturating_sub(MAX_DIGITS));
-            format!("{value:.*}{zeros}", wanted.min(MAX_DIGITS))
+            let digits = precision.unwrap_or(6);
+            let zeros = "0".repeat(digits.saturating_sub(MAX_DIGITS));
+            format!("{value:.*}{zeros}", digits.min(MAX_DIGITS))
         }
         ('e' | 'E', precision) => {
-            let wanted = precision.unwrap_or(6);
-            let text = format!("{value:.*e}", wanted.min(MAX_DIGITS));
-            let zeros = "0".repeat(wanted.saturating_sub(MAX_DIGITS));
+            let digits = precision.unwrap_or(6);
+            let text = format!("{value:.*e}", digits.min(MAX_DIGITS));
+            let zeros = "0".repeat(digits.saturating_sub(MAX_DIGITS));
             exponent(&text.replacen('e', &format!("{zeros}e"), 1))
         }
         (_, None) => shortest(value),

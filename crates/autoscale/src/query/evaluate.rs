@@ -112,7 +112,7 @@ fn select<'a>(selector: &'a Selector, reading: &'a [Sample]) -> impl Iterator<It
         known.iter().all(|matcher| {
             let value = sample.labels.get(&matcher.label).map_or("", String::as_str);
             let has = match &matcher.value {
-                Value::Equal(wanted) => value == wanted,
+                Value::Equal(expected) => value == expected,
                 Value::Regex(regex) => regex.is_match(value),
             };
             has != matcher.negated
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn gauges_are_selected_aggregated_and_calculated_with() {
         let history = running(&[("a-1", 3.0), ("a-2", 5.0), ("b-1", 10.0)]);
-        for (query, wanted) in [
+        for (query, expected) in [
             ("avg(vllm:num_requests_running)", 6.0),
             ("sum(vllm:num_requests_running{namespace=\"ns\", pod=~'a-.*'})", 8.0),
             ("max by (model_name) (vllm:num_requests_running{pod!~\"b.*\"})", 5.0),
@@ -209,7 +209,7 @@ mod tests {
             ("sum(vllm:num_requests_waiting) or vector(0)", 0.0),
             ("(sum(absent{pool=\"p\"}) or vector(0)) + (sum(vllm:num_requests_running) or vector(0))", 18.0),
         ] {
-            assert_eq!(ask(query, &history), Ok(Some(wanted)), "{query}");
+            assert_eq!(ask(query, &history), Ok(Some(expected)), "{query}");
         }
         assert_eq!(ask("sum(absent)", &history), Ok(None));
         assert_eq!(ask("vllm:num_requests_running", &history), Err(QueryError::SeveralSeries(3)));

@@ -81,9 +81,9 @@ impl<'a> Parser<'a> {
     }
 
     /// Consumes this word, if it comes next.
-    fn consume_word(&mut self, wanted: &str) -> bool {
+    fn consume_word(&mut self, keyword: &str) -> bool {
         let before = self.at;
-        if self.word().is_some_and(|word| word.eq_ignore_ascii_case(wanted)) {
+        if self.word().is_some_and(|word| word.eq_ignore_ascii_case(keyword)) {
             return true;
         }
         self.at = before;

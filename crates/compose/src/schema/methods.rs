@@ -119,9 +119,9 @@ static STATUS: [Method; 3] = [
         Ok(Answer::Value(Value::Typed(Ty::Slice("apis.Conditions", &TYPES.condition), all)))
     }),
     Method::new("GetCondition", STRING, |status, args| {
-        let wanted = args[0].as_str();
+        let condition_type = args[0].as_str();
         let all = status.json()?.and_then(|status| status.get("conditions")).and_then(Json::as_array);
-        let found = all.into_iter().flatten().find(|condition| condition["type"] == *wanted);
+        let found = all.into_iter().flatten().find(|condition| condition["type"] == *condition_type);
         Ok(Answer::Value(Value::Typed(Ty::Ptr(&TYPES.condition), found)))
     }),
 ];

@@ -63,7 +63,7 @@ fn follow(
     path: &str,
     leaf: &Leaf,
 ) -> Result<(), String> {
-    let Some(given) = &leaf.given else {
+    let Some(given) = &leaf.layer_value else {
         return match (&leaf.origin, leaf.rule) {
             (Origin::Derived, Some(_)) => decided(effective, path, leaf),
             (origin, rule) => Err(format!("no layer gives it, yet {origin} set it by {rule:?}")),

@@ -226,11 +226,11 @@ impl Metrics {
     }
 
     /// Records a request to the API server and its status code, or that it had no answer.
-    pub(crate) fn count_request(&self, asked: &ApiRequest, host: &str, code: Option<u16>) {
+    pub(crate) fn count_request(&self, request: &ApiRequest, host: &str, code: Option<u16>) {
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
-        let labels = RequestLabels { code, host: host.to_owned(), method: asked.method.clone() };
+        let labels = RequestLabels { code, host: host.to_owned(), method: request.method.clone() };
         self.requests.get_or_create(&labels).inc();
-        if let Some((resource, verb)) = &asked.write {
+        if let Some((resource, verb)) = &request.write {
             self.writes.get_or_create(&WriteLabels { resource: resource.clone(), verb }).inc();
         }
     }

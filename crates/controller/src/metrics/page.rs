@@ -227,16 +227,16 @@ mod tests {
     #[test]
     fn conditions_are_told_of_a_bounded_number_of_services_and_all_are_counted() {
         let all = [service("a", "True"), service("b", "False"), service("c", "Unknown")];
-        let told = page(&all, 2);
+        let text = page(&all, 2);
         for line in [
             "longboat_service_condition{service_namespace=\"ns\",service_name=\"a\",condition=\"Ready\"} 1",
             "longboat_service_condition{service_namespace=\"ns\",service_name=\"b\",condition=\"Ready\"} 0",
             "longboat_services{ready=\"Unknown\"} 1",
             "longboat_service_condition_left_out 1",
         ] {
-            assert!(told.contains(line), "{line} in {told}");
+            assert!(text.contains(line), "{line} in {text}");
         }
-        assert!(!told.contains("service_name=\"c\""), "{told}");
+        assert!(!text.contains("service_name=\"c\""), "{text}");
         assert!(!page(&all[1..], 2).contains("service_name=\"a\""), "who is gone is not told of");
     }
     #[test]

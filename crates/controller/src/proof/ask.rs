@@ -155,8 +155,10 @@ async fn page(client: &Client, url: &str, most: usize) -> Result<Vec<u8>, String
 async fn gateway_client(probe: &Probe) -> Result<Client, ProbeError> {
     let tls = if probe.url.starts_with("https:") {
         let trusted = probe.trusted.clone();
-        let made = tokio::task::spawn_blocking(move || longboat_tls::extended_client_config(&trusted)).await;
-        made.map_err(|error| ProbeError::Trust(error.to_string()))?
+        let config =
+            tokio::task::spawn_blocking(move || longboat_tls::extended_client_config(&trusted)).await;
+        config
+            .map_err(|error| ProbeError::Trust(error.to_string()))?
             .map_err(|error| ProbeError::Trust(error.to_string()))?
     } else {
         Arc::new(trusting_nobody())

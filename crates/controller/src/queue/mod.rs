@@ -126,11 +126,11 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// The state of the queue at this moment.
     pub(crate) fn load(&self) -> Load {
         let (state, now) = (self.state.lock(), Instant::now());
-        let taken = || state.running.values().map(|since| now.saturating_duration_since(*since));
+        let elapsed = || state.running.values().map(|since| now.saturating_duration_since(*since));
         Load {
             waiting: state.waiting.len(),
-            unfinished: taken().sum(),
-            longest: taken().max().unwrap_or_default(),
+            unfinished: elapsed().sum(),
+            longest: elapsed().max().unwrap_or_default(),
         }
     }
 

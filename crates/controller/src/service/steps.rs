@@ -47,7 +47,7 @@ pub(super) struct Reconcile<'a> {
 /// The objects in the caches at one moment.
 pub(super) struct Observation {
     snapshot: Snapshot,
-    taken: Moment,
+    observed_at: Moment,
     /// Why the platform settings cannot be used. The snapshot has the defaults then.
     platform_error: Option<PlatformError>,
 }
@@ -117,14 +117,14 @@ impl<'a> Reconcile<'a> {
     pub(super) fn observe(&mut self) -> Observation {
         let _span = spans::phase(Phase::Observe).entered();
         // The moment comes first: a change between the two counts as later than the snapshot, which costs at most a reconcile.
-        let taken = self.context.index.now();
+        let observed_at = self.context.index.now();
         let (platform, platform_error) = match self.context.platform() {
             Ok(platform) => (platform, None),
             Err(error) => (Arc::new(Platform::default()), Some(error)),
         };
         let snapshot = observe::snapshot(self.context, &self.subject.key, platform, self.now);
         self.phases.end(Phase::Observe);
-        Observation { snapshot, taken, platform_error }
+        Observation { snapshot, observed_at, platform_error }
     }
 
     /// Takes the traffic from members of the group that are being deleted. Returns the state afterwards. A failure ends with the
@@ -226,7 +226,7 @@ impl<'a> Reconcile<'a> {
         };
         self.dependencies.extend(planned.reads.iter().cloned());
         // The dependencies are recorded before the writes, so that a change during the writes enqueues the service.
-        if self.context.index.add(&self.subject.key, &self.dependencies, observation.taken) {
+        if self.context.index.add(&self.subject.key, &self.dependencies, observation.observed_at) {
             self.context.services.add(self.subject.key.clone());
         }
         self.phases.end(Phase::Plan);
@@ -266,15 +266,15 @@ impl<'a> Reconcile<'a> {
         self.phases.end(Phase::Apply);
         // The status describes the state after the writes, including what others have changed during them. The index does not
         // record deletions and failures.
-        let is_same = self.context.index.now() == observation.taken && !is_removing && verdict.is_ok();
+        let is_same = self.context.index.now() == observation.observed_at && !is_removing && verdict.is_ok();
         let observation = if is_same {
             observation
         } else {
             apply::refresh(self.context, &mut children);
-            let taken = self.context.index.now();
+            let observed_at = self.context.index.now();
             let platform = observation.snapshot.platform.clone();
             let snapshot = observe::snapshot(self.context, &self.subject.key, platform, self.now);
-            Observation { snapshot, taken, ..observation }
+            Observation { snapshot, observed_at, ..observation }
         };
         ApplyOutcome { children, problem, verdict, observation }
     }
@@ -320,8 +320,12 @@ impl<'a> Reconcile<'a> {
         outcome: ApplyOutcome,
     ) -> Result<Option<String>, ReconcileError> {
         let Self { context, subject, service, now, .. } = self;
-        let ApplyOutcome { children, problem, verdict, observation: Observation { snapshot, taken, .. } } =
-            outcome;
+        let ApplyOutcome {
+            children,
+            problem,
+            verdict,
+            observation: Observation { snapshot, observed_at, .. },
+        } = outcome;
         let spec = composition.spec(service);
         let proof = context.proofs.outcome(&subject.key);
         let download = context.downloads.of(&subject.key);
@@ -344,7 +348,7 @@ impl<'a> Reconcile<'a> {
         };
         let due = due?;
         self.dependencies.extend(snapshot.reads(subject.uid.as_deref()));
-        record_dependencies(context, &subject.key, self.dependencies, taken);
+        record_dependencies(context, &subject.key, self.dependencies, observed_at);
         // A conflict is over in a moment: reporting it would make conditions flap.
         if !matches!(verdict, Err(ReconcileError::Conflict { .. })) {
             status::publish(context, subject, service, status).instrument(span).await?;
@@ -357,15 +361,15 @@ impl<'a> Reconcile<'a> {
     }
 }
 
-/// Records the dependencies of a service that were observed at `taken`. If one of these objects has changed since, enqueues
+/// Records the dependencies of a service that were observed at `observed_at`. If one of these objects has changed since, enqueues
 /// the service again.
 pub(super) fn record_dependencies(
     context: &Context,
     service: &Key,
     dependencies: BTreeSet<ObjectKey>,
-    taken: Moment,
+    observed_at: Moment,
 ) {
-    if context.index.set(service, dependencies, taken) {
+    if context.index.set(service, dependencies, observed_at) {
         context.services.add(service.clone());
     }
     context.secret_contents.sweep(&context.index);

@@ -75,7 +75,7 @@ impl CaBundleTarget {
 
 /// The path that a `clientConfig` calls, from a Service reference or a URL.
 fn path(client: &Value) -> String {
-    let given = match (client.get("service"), client["url"].as_str()) {
+    let path = match (client.get("service"), client["url"].as_str()) {
         (Some(service), _) if service.is_object() => service["path"].as_str(),
         (_, Some(url)) => {
             let rest = url.strip_prefix("https://").unwrap_or_default();
@@ -83,7 +83,7 @@ fn path(client: &Value) -> String {
         }
         _ => None,
     };
-    format!("/{}", given.unwrap_or_default().trim_start_matches('/'))
+    format!("/{}", path.unwrap_or_default().trim_start_matches('/'))
 }
 
 #[cfg(test)]

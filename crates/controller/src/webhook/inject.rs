@@ -49,7 +49,7 @@ pub(super) struct Injector {
     /// When to read the object again without a watch event: after a failure, or after too many writes.
     retry: Option<Instant>,
     /// The last report, so that the same one is logged once.
-    said: Option<String>,
+    last_message: Option<String>,
 }
 
 /// The object as last seen.
@@ -132,7 +132,7 @@ impl Injector {
             writes: 0,
             last_write: None,
             retry: None,
-            said: None,
+            last_message: None,
         }
     }
 
@@ -189,7 +189,7 @@ impl Injector {
         let Some(bundle) = bundle else { return };
         match stanza.change(&BASE64_STANDARD.encode(bundle.as_bytes())) {
             CaBundleChange::None => {
-                self.said = None;
+                self.last_message = None;
                 self.readiness.done(self.check);
             }
             CaBundleChange::Foreign(annotation) => {
@@ -255,9 +255,9 @@ impl Injector {
 
     /// Logs a state for the operator, once until it changes.
     fn say(&mut self, what: &str) {
-        if self.said.as_deref() != Some(what) {
+        if self.last_message.as_deref() != Some(what) {
             tracing::warn!(kind = self.kind, name = self.name, "{what}");
-            self.said = Some(what.to_owned());
+            self.last_message = Some(what.to_owned());
         }
     }
 }

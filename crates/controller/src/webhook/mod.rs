@@ -77,9 +77,9 @@ impl Webhooks {
             Some(host) => host,
             None => longboat_accept::every_address().await,
         };
-        let wanted = SocketAddr::new(host, settings.webhook_port);
-        let listen = |source| Error::Listen { what: "webhooks", address: wanted.to_string(), source };
-        let listener = TcpListener::bind(wanted).await.map_err(listen)?;
+        let address = SocketAddr::new(host, settings.webhook_port);
+        let listen = |source| Error::Listen { what: "webhooks", address: address.to_string(), source };
+        let listener = TcpListener::bind(address).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         Ok(Self { settings, tls, listener, address, clock: Arc::new(SystemTime::now) })
     }

@@ -179,10 +179,10 @@ impl CertificateRotator {
             let written = self.api.create(&PostParams::default(), &self.secret()).await;
             return Ok(self.written(written, "Created a CA for the webhooks."));
         };
-        let kept = Authority::read(found.data.as_ref().unwrap_or(&std::collections::BTreeMap::new()));
-        let damaged = kept.is_err();
-        match kept {
-            Ok(kept) => self.authority = kept,
+        let stored = Authority::read(found.data.as_ref().unwrap_or(&std::collections::BTreeMap::new()));
+        let damaged = stored.is_err();
+        match stored {
+            Ok(stored) => self.authority = stored,
             // API servers already trust the CA in memory, so writing it into the Secret locks no API server out.
             Err(error) => {
                 tracing::warn!(

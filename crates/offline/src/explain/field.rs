@@ -100,7 +100,7 @@ pub(crate) struct View<'a> {
 
 impl View<'_> {
     pub(super) fn field(&self, path: &str, leaf: &Leaf) -> Field {
-        let template = leaf.given.as_ref().and_then(Value::as_str).filter(|text| text.contains("{{"));
+        let template = leaf.layer_value.as_ref().and_then(Value::as_str).filter(|text| text.contains("{{"));
         Field {
             path: format!("spec.{path}"),
             value: leaf.value.clone(),

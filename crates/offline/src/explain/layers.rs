@@ -93,7 +93,7 @@ pub(super) fn of(view: View<'_>) -> Vec<LayerView> {
         let mut winner = leaf.origin.to_string();
         for old in &leaf.replaced {
             // Replacing a value by an equal one is no loss, and neither is replacing an empty string.
-            if leaf.given.as_ref() != Some(&old.value) && old.value != "" {
+            if leaf.layer_value.as_ref() != Some(&old.value) && old.value != "" {
                 let by = Some(winner.clone());
                 let setting = Setting { path: full.clone(), value: old.value.clone(), by };
                 put(&view.setter(&old.origin, path), true, setting);

@@ -69,7 +69,7 @@ pub(super) fn further_defaults(sound: &[StoredManifest]) -> Vec<Finding> {
 /// Annotations that `up` cannot take as values of metrics.
 fn given_metrics(document: &Document, name: &ObjectName) -> Vec<Finding> {
     let annotations = texts(&document.object["metadata"]["annotations"]);
-    let refused = longboat_autoscale::given_metrics(&annotations).filter_map(|(metric, given)| {
+    let refused = longboat_autoscale::annotated_metrics(&annotations).filter_map(|(metric, given)| {
         let path = format!("metadata.annotations[{METRIC_ANNOTATION_PREFIX}{metric}]");
         let message = format!("{}: `longboat up` cannot scale by it", given.err()?);
         Some(Finding::at(document, name, &path, Source::Plan).warning("MetricRefused", message))

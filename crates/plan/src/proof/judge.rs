@@ -52,10 +52,10 @@ pub fn is_conclusive(probe: &Probe, seen: &ProbeObservation) -> bool {
 
 /// Whether the pods that answer requests respond at their own addresses.
 fn engines(probe: &Probe, seen: &ProbeObservation) -> Engines {
-    let asked = || of_role(probe, seen, Role::Decode);
-    if asked().any(|(_, pod)| pod.after.is_ok()) {
+    let decode_pods = || of_role(probe, seen, Role::Decode);
+    if decode_pods().any(|(_, pod)| pod.after.is_ok()) {
         Engines::Answer
-    } else if asked().next().is_some() {
+    } else if decode_pods().next().is_some() {
         Engines::Silent
     } else {
         Engines::Unknown

@@ -47,17 +47,17 @@ pub fn next(
         status.conditions.iter().any(|condition| condition.type_ == type_ && condition.is_true())
     };
     let reconciled = StatusContext { context, applied };
-    let wanted = ProofSubject::new(&reconciled, status, holds);
-    if wanted.waiting.is_some() {
+    let current = ProofSubject::new(&reconciled, status, holds);
+    if current.waiting.is_some() {
         return Ok(None);
     }
     let record = Record::read(&status.annotations);
     let now = snapshot.now.as_second();
     // Limits the delay if the clock was set back.
     let left = |seconds: i64, at: i64| (seconds - (now - at)).clamp(0, seconds);
-    let (attempt, delay) = match record.filter(|record| record.id.subject == wanted.subject) {
+    let (attempt, delay) = match record.filter(|record| record.id.subject == current.subject) {
         None => (1, 0),
-        Some(record) if record.id.reconciled != wanted.reconciled => (1, left(SPACING, record.at)),
+        Some(record) if record.id.reconciled != current.reconciled => (1, left(SPACING, record.at)),
         Some(_) if report::is_complete(status) => return Ok(None),
         Some(record) if record.id.attempt >= ATTEMPTS => return Ok(None),
         Some(record) => {
@@ -66,6 +66,6 @@ pub fn next(
             (record.id.attempt + 1, left(before.copied().unwrap_or(SPACING), record.at))
         }
     };
-    let id = Id { subject: wanted.subject, reconciled: wanted.reconciled, attempt };
+    let id = Id { subject: current.subject, reconciled: current.reconciled, attempt };
     Ok(make(&reconciled, status, id, Duration::from_secs(delay.unsigned_abs())))
 }

@@ -100,8 +100,8 @@ pub(crate) fn report(
         return;
     }
     let is_true = |type_: &str| conditions.get(type_).is_some_and(Condition::is_true);
-    let wanted = ProofSubject::new(reconciled, status, is_true);
-    if let Some(outcome) = outcome.filter(|outcome| outcome.id.subject == wanted.subject) {
+    let current = ProofSubject::new(reconciled, status, is_true);
+    if let Some(outcome) = outcome.filter(|outcome| outcome.id.subject == current.subject) {
         let attempt = outcome.id.attempt;
         Record { id: outcome.id.clone(), at: outcome.at }.write(&mut status.annotations);
         outcome.serving.with_attempt(attempt).set(SERVING_PROVEN, conditions);
@@ -110,7 +110,7 @@ pub(crate) fn report(
         }
         return;
     }
-    let record = Record::read(&status.annotations).filter(|record| record.id.subject == wanted.subject);
+    let record = Record::read(&status.annotations).filter(|record| record.id.subject == current.subject);
     let is_judged = |type_: &str| conditions.get(type_).is_some_and(|found| !found.reason.is_empty());
     let disaggregated = context.spec.prefill.is_some();
     if record.is_some() && is_judged(SERVING_PROVEN) && (!disaggregated || is_judged(KV_TRANSFER_OBSERVED)) {
@@ -119,7 +119,7 @@ pub(crate) fn report(
     // A record without its conditions proves nothing.
     status.annotations.remove(SERVING_PROOF_RECORD);
     let sent = || Verdict::unknown(reason::PROOF_PENDING, "sent a request for one token".to_owned());
-    let pending = wanted.waiting.unwrap_or_else(sent);
+    let pending = current.waiting.unwrap_or_else(sent);
     pending.set(SERVING_PROVEN, conditions);
     if disaggregated {
         pending.set(KV_TRANSFER_OBSERVED, conditions);

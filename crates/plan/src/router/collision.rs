@@ -87,10 +87,10 @@ fn routes_overlap(one: &HTTPRouteSpec, other: &HTTPRouteSpec) -> bool {
         parents.map(|parent| (parent.namespace.clone(), parent.name.clone())).collect::<BTreeSet<_>>()
     };
     let has_no_host = one.hostnames.is_empty() || other.hostnames.is_empty();
-    let matches = |route: &HTTPRouteSpec, wanted: &HTTPRouteMatch| {
-        route.rules.iter().any(|rule| rule.matches.contains(wanted))
+    let matches = |route: &HTTPRouteSpec, rule_match: &HTTPRouteMatch| {
+        route.rules.iter().any(|rule| rule.matches.contains(rule_match))
     };
     !gateways(one).is_disjoint(&gateways(other))
         && (has_no_host || one.hostnames.iter().any(|host| other.hostnames.contains(host)))
-        && one.rules.iter().flat_map(|rule| &rule.matches).any(|wanted| matches(other, wanted))
+        && one.rules.iter().flat_map(|rule| &rule.matches).any(|rule_match| matches(other, rule_match))
 }

@@ -31,10 +31,10 @@ pub(crate) fn pruned_route(context: &Context) -> Result<Option<HTTPRoute>, Strin
     let (leaving, staying): (Vec<_>, Vec<_>) =
         group::peers(context, group).partition(|(_, peer)| peer.is_leaving);
     // Members may share a pool of the user's.
-    let kept: BTreeSet<String> =
+    let remaining: BTreeSet<String> =
         staying.into_iter().flat_map(backends).chain(group::own_backends(context)).collect();
     let gone: BTreeSet<String> =
-        leaving.into_iter().flat_map(backends).filter(|name| !kept.contains(name)).collect();
+        leaving.into_iter().flat_map(backends).filter(|name| !remaining.contains(name)).collect();
 
     let mut route = live.clone();
     let mut is_pruned = false;

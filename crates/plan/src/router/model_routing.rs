@@ -81,16 +81,16 @@ fn add_exact(
         }
     }
     for rule in &mut spec.rules {
-        let mut more = Vec::new();
+        let mut copies = Vec::new();
         for found in &rule.matches {
             let Some(position) = position(found, header) else { continue };
             for adapter in adapters {
                 let mut copy = found.clone();
                 copy.headers[position].value = context.published_name(adapter);
-                more.push(copy);
+                copies.push(copy);
             }
         }
-        rule.matches.extend(more);
+        rule.matches.extend(copies);
     }
     Ok(())
 }

@@ -50,16 +50,16 @@ fn to_older(spec: &InferencePoolSpec) -> Result<inferencepool_x::InferencePoolSp
         .first()
         .ok_or("spec.router.scheduler.pool.spec.targetPorts is empty: a pool needs a port")?;
     let picker = &spec.endpoint_picker_ref;
-    let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let non_empty = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     Ok(inferencepool_x::InferencePoolSpec {
         selector: spec.selector.match_labels.clone(),
         target_port_number: port.number,
         extension_ref: Extension {
             group: picker.group.clone(),
-            kind: given(&picker.kind),
+            kind: non_empty(&picker.kind),
             name: picker.name.clone(),
             port_number: picker.port.as_ref().map(|port| port.number),
-            failure_mode: given(&picker.failure_mode),
+            failure_mode: non_empty(&picker.failure_mode),
         },
     })
 }

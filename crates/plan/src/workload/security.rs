@@ -58,9 +58,9 @@ pub(crate) fn restrict(context: &Context, pod: &mut PodSpec) {
         context.proc_mount = None;
         context.allow_privilege_escalation = Some(false);
         let added = context.capabilities.take().and_then(|capabilities| capabilities.add).unwrap_or_default();
-        let kept: Vec<String> = added.into_iter().filter(|capability| capability == ALLOWED).collect();
+        let allowed: Vec<String> = added.into_iter().filter(|capability| capability == ALLOWED).collect();
         context.capabilities =
-            Some(Capabilities { add: Some(kept).filter(|kept| !kept.is_empty()), ..drop_all() });
+            Some(Capabilities { add: Some(allowed).filter(|allowed| !allowed.is_empty()), ..drop_all() });
         require_non_root(context);
         let seccomp = context.seccomp_profile.as_ref().or(of_pod.as_ref());
         if seccomp.is_none_or(|profile| profile.type_ == "Unconfined") {

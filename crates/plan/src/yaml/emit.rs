@@ -65,9 +65,9 @@ fn node(writer: &mut Writer, value: &Value, at: At, indent: usize, omit: Omit) {
         }
         Value::Object(members) if members.values().any(|member| !omit.omits(member)) => {
             let indent = if at == At::Document { indent } else { indent + 2 };
-            let kept = members.iter().filter(|(_, member)| !omit.omits(member));
-            let kept: Vec<_> = kept.map(|(key, member)| (key.as_str(), member)).collect();
-            for (index, (key, member)) in sorted(&kept).into_iter().enumerate() {
+            let present = members.iter().filter(|(_, member)| !omit.omits(member));
+            let present: Vec<_> = present.map(|(key, member)| (key.as_str(), member)).collect();
+            for (index, (key, member)) in sorted(&present).into_iter().enumerate() {
                 begin(writer, index, at, indent);
                 writer.string(key, indent, Position::Key);
                 writer.put(':');

@@ -106,12 +106,12 @@ mod tests {
 
     #[test]
     fn of_an_object_members_that_say_nothing_are_left_out() {
-        let given = json!({
+        let input = json!({
             "a": null, "b": {}, "metadata": { "annotations": {}, "finalizers": [], "labels": { "x": "" }, "name": null },
             "spec": { "empty": {}, "none": null }, "status": null,
         });
         assert_eq!(
-            object(&given).unwrap(),
+            object(&input).unwrap(),
             "b: {}\nmetadata:\n  labels:\n    x: \"\"\nspec:\n  empty: {}\n  none: null\n"
         );
         let bare = json!({ "metadata": { "name": null }, "a": null });
@@ -127,9 +127,9 @@ mod tests {
             s2: Option<&'static str>,
             a: std::collections::BTreeMap<&'static str, i32>,
         }
-        let given = [Inner { s10: vec![(1, "one"), (2, "two")], s2: None, a: [("z", 1), ("b", 2)].into() }];
+        let input = [Inner { s10: vec![(1, "one"), (2, "two")], s2: None, a: [("z", 1), ("b", 2)].into() }];
         assert_eq!(
-            object(&given).unwrap(),
+            object(&input).unwrap(),
             "- a:\n    b: 2\n    z: 1\n  s2: null\n  s10:\n  - - 1\n    - one\n  - - 2\n    - two\n"
         );
     }

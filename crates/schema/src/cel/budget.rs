@@ -116,8 +116,8 @@ impl MeteredExpression {
         let all = size.saturating_add(self.nodes);
         // An upper bound: each of the nested loops visits at most all there is, and so does what is in the innermost one.
         let most = self.nodes.saturating_mul(all.saturating_pow(self.loops + 1));
-        let given = OF_EXPRESSION.min(*left);
-        LEFT.set(given);
+        let allowance = OF_EXPRESSION.min(*left);
+        LEFT.set(allowance);
         EXHAUSTED.set(false);
         let expression = if self.grows || most > UNWATCHED { &self.watched } else { &self.plain };
         // The library panics on some values (`%.99999f`). Its state is not used afterwards.
@@ -125,7 +125,7 @@ impl MeteredExpression {
         let result = std::panic::catch_unwind(evaluated).unwrap_or_else(|_| {
             Err(ExecutionError::function_error("cel", "the expression cannot be evaluated"))
         });
-        *left -= given - LEFT.get();
+        *left -= allowance - LEFT.get();
         // `||` and `&&` absorb errors, and a rule must not hold because its budget is spent.
         if EXHAUSTED.get() { Err(ExecutionError::function_error("cel", EXCEEDED)) } else { result }
     }

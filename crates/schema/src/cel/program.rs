@@ -144,8 +144,8 @@ impl Program {
             Cel::Int(number) => Ok(number),
             Cel::Float(number) if number.is_finite() => {
                 #[expect(clippy::cast_possible_truncation, reason = "saturates, and the fraction is dropped")]
-                let whole = number as i64;
-                Ok(whole)
+                let integer = number as i64;
+                Ok(integer)
             }
             _ => Err("cel expression must evaluate to a number".to_owned()),
         }

@@ -14,29 +14,29 @@ struct NamesInUse {
 pub fn names_status(crd: &Value, others: &[&Value], now: &str) -> Option<Value> {
     let spec = &crd["spec"];
     let own = &crd["metadata"]["name"];
-    let mut taken = NamesInUse::default();
+    let mut in_use = NamesInUse::default();
     for other in
         others.iter().filter(|o| o["spec"]["group"] == spec["group"] && o["metadata"]["name"] != *own)
     {
         let names = &other["status"]["acceptedNames"];
-        taken.resources.extend(
+        in_use.resources.extend(
             texts(&names["plural"]).chain(texts(&names["singular"])).chain(texts(&names["shortNames"])),
         );
-        taken.kinds.extend(texts(&names["kind"]).chain(texts(&names["listKind"])));
+        in_use.kinds.extend(texts(&names["kind"]).chain(texts(&names["listKind"])));
     }
 
     let names = &spec["names"];
     let mut accepted = crd["status"]["acceptedNames"].as_object().cloned().unwrap_or_default();
     let mut conflict = None;
-    for (field, reason, taken) in [
-        ("plural", "PluralConflict", &taken.resources),
-        ("singular", "SingularConflict", &taken.resources),
-        ("shortNames", "ShortNamesConflict", &taken.resources),
-        ("kind", "KindConflict", &taken.kinds),
-        ("listKind", "ListKindConflict", &taken.kinds),
+    for (field, reason, in_use) in [
+        ("plural", "PluralConflict", &in_use.resources),
+        ("singular", "SingularConflict", &in_use.resources),
+        ("shortNames", "ShortNamesConflict", &in_use.resources),
+        ("kind", "KindConflict", &in_use.kinds),
+        ("listKind", "ListKindConflict", &in_use.kinds),
     ] {
         let clashes: Vec<String> = texts(&names[field])
-            .filter(|name| taken.contains(name))
+            .filter(|name| in_use.contains(name))
             .map(|name| format!("{name:?} is already in use"))
             .collect();
         if clashes.is_empty() {

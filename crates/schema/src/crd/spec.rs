@@ -217,10 +217,10 @@ fn conversion(conversion: &Field<'_>) {
             let versions = conversion
                 .at("webhook.conversionReviewVersions")
                 .named("spec.conversion.conversionReviewVersions");
-            let given = list(&versions);
-            if given.is_empty() {
+            let review_versions = list(&versions);
+            if review_versions.is_empty() {
                 versions.required("");
-            } else if !given.iter().any(|v| v == "v1" || v == "v1beta1") {
+            } else if !review_versions.iter().any(|v| v == "v1" || v == "v1beta1") {
                 versions.invalid("must include at least one of v1, v1beta1");
             }
         }

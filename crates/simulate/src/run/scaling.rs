@@ -20,7 +20,7 @@ impl World<'_> {
         let own = self.own_members();
         let ready = own.iter().filter(|number| self.members[**number].is_ready).count();
         let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
-        let scale = Scale { wanted: count(own.len()), current: count(own.len()), ready: count(ready) };
+        let scale = Scale { desired: count(own.len()), current: count(own.len()), ready: count(ready) };
         let queued = Queued { requests: self.queued() as u64, bytes: self.queued_bytes() };
         let members = self.members.iter().filter(|member| member.removed_at.is_none() && member.is_ready);
         let snapshots: Vec<_> = members.map(Member::snapshot).collect();

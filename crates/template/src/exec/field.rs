@@ -66,10 +66,10 @@ impl<'a> State<'a> {
         last: Option<&Value<'a>>,
     ) -> Step<Value<'a>> {
         let args = args.get(1..).unwrap_or_default();
-        let (name, wanted) = (method.name, method.params.len());
+        let (name, arity) = (method.name, method.params.len());
         let count = args.len() + usize::from(last.is_some());
-        if count != wanted {
-            return self.error(format!("wrong number of args for {name}: want {wanted} got {count}"));
+        if count != arity {
+            return self.error(format!("wrong number of args for {name}: want {arity} got {count}"));
         }
         let answer = match &method.call {
             Call::Gives(answer) => answer,
@@ -92,8 +92,8 @@ impl<'a> State<'a> {
         match answer(receiver, &values) {
             Ok(Answer::Value(value)) => Ok(value),
             Ok(Answer::Made(ty, json)) => {
-                let (json, next) = self.made.keep(json);
-                self.made = next;
+                let (json, next) = self.next_slot.keep(json);
+                self.next_slot = next;
                 Ok(Value::typed(ty, Some(json)))
             }
             Err(message) => {

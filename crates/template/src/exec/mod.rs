@@ -41,10 +41,10 @@ pub(crate) fn execute<'a>(
     data: &Value<'a>,
     limits: Limits,
 ) -> Result<String, String> {
-    let made = Arena::default();
+    let values = Arena::default();
     let mut state = State {
         template,
-        made: made.first(),
+        next_slot: values.first(),
         out: String::with_capacity(template.text.len()),
         vars: vec![("$", data.clone())],
         body: &template.name,
@@ -83,7 +83,7 @@ pub(crate) struct State<'a> {
     steps: usize,
     pub(crate) limits: Limits,
     /// The slot for the next value that a method creates.
-    pub(crate) made: &'a Slot,
+    pub(crate) next_slot: &'a Slot,
 }
 
 impl<'a> State<'a> {

@@ -15,7 +15,7 @@ use kube::core::SelectorExt as _;
 use kube::{Client, ResourceExt};
 use longboat_api::reasons::condition::METRIC_ANNOTATION_ERROR;
 use longboat_autoscale::{
-    History, MetricTarget, Query, Recommendations, Sample, Scale, absent, given_metrics,
+    History, MetricTarget, Query, Recommendations, Sample, Scale, absent, annotated_metrics,
 };
 use longboat_key::Key;
 use tokio::time::Instant;
@@ -78,30 +78,30 @@ impl Reconcile<HorizontalPodAutoscaler> for Autoscalers {
         let scale = target.scale(&self.caches);
         let outcome = match scale {
             None => Outcome::NoTarget,
-            Some(scale) if scale.wanted == 0 && spec.min_replicas != Some(0) => Outcome::Disabled,
+            Some(scale) if scale.desired == 0 && spec.min_replicas != Some(0) => Outcome::Disabled,
             Some(scale) => {
                 let metrics = self.measure(object, &spec, &target, scale).await;
                 let recommended = match decisive(&metrics).map(|metric| metric.replicas) {
                     // A metric that is missing could have asked for more.
-                    Some(replicas) if replicas >= scale.wanted || metrics.iter().all(Result::is_ok) => {
+                    Some(replicas) if replicas >= scale.desired || metrics.iter().all(Result::is_ok) => {
                         let recommendations = self.recommendations.entry(key.clone()).or_default();
                         recommendations.stabilize(
                             replicas,
-                            scale.wanted,
+                            scale.desired,
                             spec.behavior.as_ref(),
                             self.begun.elapsed(),
                         )
                     }
-                    _ => scale.wanted,
+                    _ => scale.desired,
                 };
                 Outcome::Scaled { scale, recommended, wanted: within(&spec, recommended), metrics }
             }
         };
         if let Outcome::Scaled { scale, wanted, metrics, .. } = &outcome
-            && *wanted != scale.wanted
+            && *wanted != scale.desired
         {
             target.resize(&self.client, *wanted).await?;
-            let reason = rescale_reason(&spec, scale.wanted, *wanted, metrics);
+            let reason = rescale_reason(&spec, scale.desired, *wanted, metrics);
             let message = format!("New size: {wanted}; reason: {reason}");
             self.recorder.publish(object, Severity::Normal, "SuccessfulRescale", message);
         }
@@ -163,7 +163,7 @@ impl Autoscalers {
         let labels = source.metric.selector.as_ref().and_then(|selector| selector.match_labels.clone());
         let query = Query::sum_of(name, labels.iter().flatten());
         let annotations = object.metadata.annotations.clone().unwrap_or_default();
-        let given = given_metrics(&annotations).filter(|(given, _)| given == name);
+        let given = annotated_metrics(&annotations).filter(|(given, _)| given == name);
         let given = given.map(|(_, sample)| {
             sample.map_err(|why| {
                 (METRIC_ANNOTATION_ERROR, format!("unable to get external metric {name}: {why}"))
@@ -336,7 +336,7 @@ fn status(
             (vec![able(), condition("ScalingActive", false, "ScalingDisabled", message.into())], 0)
         }
         Outcome::Scaled { scale, recommended, wanted, metrics } => {
-            is_resized = scale.wanted != *wanted;
+            is_resized = scale.desired != *wanted;
             let mut conditions = vec![able()];
             if let Some(decisive) = decisive(metrics) {
                 let message = format!(
@@ -463,7 +463,7 @@ mod tests {
 
     #[test]
     fn the_status_says_what_was_decided_and_why() {
-        let scale = Scale { wanted: 1, current: 1, ready: 1 };
+        let scale = Scale { desired: 1, current: 1, ready: 1 };
         let source = ExternalMetricSource::default();
         let measured = || Measurement {
             replicas: 7,
@@ -484,7 +484,7 @@ mod tests {
         let failed = is("ScalingActive", "False", "FailedGetResourceMetric");
         assert_eq!(conditions(&scaled(missing), Some(scale)).0, [able.clone(), failed]);
         let disabled = is("ScalingActive", "False", "ScalingDisabled");
-        assert_eq!(conditions(&Outcome::Disabled, Some(Scale { wanted: 0, ..scale })).0, [able, disabled]);
+        assert_eq!(conditions(&Outcome::Disabled, Some(Scale { desired: 0, ..scale })).0, [able, disabled]);
         assert_eq!(conditions(&Outcome::NoTarget, None).0, [is("AbleToScale", "False", "FailedGetScale")]);
     }
 }

@@ -65,11 +65,11 @@ impl Target {
         match self.kind.as_str() {
             "Deployment" => {
                 let live = caches.deployments.get(&self.namespace, &self.name)?;
-                let wanted = live.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+                let desired = live.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
                 let count =
                     |of: fn(&DeploymentStatus) -> Option<i32>| live.status.as_ref().and_then(of).unwrap_or(0);
                 Some(Scale {
-                    wanted,
+                    desired,
                     current: count(|status| status.replicas),
                     ready: count(|status| status.ready_replicas),
                 })
@@ -78,7 +78,7 @@ impl Target {
                 let live = caches.leader_worker_sets.get(&self.namespace, &self.name)?;
                 let status = live.status.clone().unwrap_or_default();
                 Some(Scale {
-                    wanted: live.spec.replicas.unwrap_or(1),
+                    desired: live.spec.replicas.unwrap_or(1),
                     current: status.replicas.unwrap_or(0),
                     ready: status.ready_replicas.unwrap_or(0),
                 })

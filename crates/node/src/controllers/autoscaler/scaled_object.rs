@@ -10,7 +10,7 @@ use longboat_api::foreign::scaledobject::{
 };
 use longboat_api::reasons::condition::METRIC_ANNOTATION_ERROR;
 use longboat_autoscale::{
-    DEFAULT_MAX_REPLICAS, DEFAULT_MIN_REPLICAS, Demand, Scale, ScaledObjectState, Trigger, given_metrics,
+    DEFAULT_MAX_REPLICAS, DEFAULT_MIN_REPLICAS, Demand, Scale, ScaledObjectState, Trigger, annotated_metrics,
     polling_interval,
 };
 use longboat_key::Key;
@@ -78,7 +78,7 @@ impl Reconcile<ScaledObject> for ScaledObjects {
             let now = state.begun.elapsed();
             let wanted =
                 state.scaled_object.replicas(&object.spec, scale, demand.as_ref().ok(), age(object), now);
-            if wanted != scale.wanted && !paused {
+            if wanted != scale.desired && !paused {
                 target.resize(&self.client, wanted).await?;
             }
         }
@@ -133,7 +133,7 @@ impl State {
         let failed = |why| ("TriggerError", why);
         let triggers = Trigger::all(&object.spec).map_err(failed)?;
         let names: Vec<&str> = triggers.iter().flat_map(Trigger::names).collect();
-        let given = given_metrics(object.annotations())
+        let given = annotated_metrics(object.annotations())
             .map(|(_, sample)| sample.map_err(|why| (METRIC_ANNOTATION_ERROR, why)));
         let mut reading = given.collect::<Result<Vec<_>, _>>()?;
         reading.extend(metrics::read(sources.0, sources.1, target, &names).await.map_err(failed)?);

@@ -215,13 +215,13 @@ pub(super) fn resources(storage: &StorageInitializer, memory_limit: &str) -> Res
 /// created with the pod is empty unless an init container fills it.
 fn mount_in_initializer(pod: &mut PodSpec, container: &mut Container, path: &str, of: &str) {
     let volumes = pod.volumes.iter().flatten();
-    let made = volumes.filter(|volume| volume.empty_dir.is_some()).map(|volume| volume.name.clone());
+    let empty_dirs = volumes.filter(|volume| volume.empty_dir.is_some()).map(|volume| volume.name.clone());
     let filled = |name: &String| {
         let mut mounts =
             pod.init_containers.iter().flatten().flat_map(|init| init.volume_mounts.iter().flatten());
         mounts.any(|mount| mount.name == *name)
     };
-    let empty: BTreeSet<String> = made.filter(|name| !filled(name)).collect();
+    let empty: BTreeSet<String> = empty_dirs.filter(|name| !filled(name)).collect();
     let holds = |mount: &&VolumeMount| {
         let at = mount.mount_path.trim_end_matches('/');
         path.strip_prefix(at).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
