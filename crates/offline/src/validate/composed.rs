@@ -117,7 +117,7 @@ fn read_by_template(effective: &Effective, path: &str) -> Option<String> {
         below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     });
     leaves.find_map(|leaf| {
-        let inputs = effective.template_inputs(leaf.given.as_ref()?.as_str()?).into_iter();
+        let inputs = effective.template_inputs(leaf.layer_value.as_ref()?.as_str()?).into_iter();
         let mut paths = inputs.filter_map(|input| input.path).filter(|path| path.starts_with("spec."));
         let only = paths.next()?;
         paths.all(|other| other == only).then_some(only)
