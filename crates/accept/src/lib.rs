@@ -1,6 +1,6 @@
 //! Limits for the HTTP servers of this workspace: a maximum number of connections and of their idle time, an end of responses that
 //! nobody reads, a shutdown on request, a maximum size of buffered bodies, the detection of ambiguous requests, the hosts and web pages
-//! whose requests are accepted, and the headers that a proxy must not pass on.
+//! whose requests are accepted. For proxies: the headers that they must not pass on, and their connections to the servers behind them.
 
 mod budget;
 mod framing;
@@ -30,7 +30,7 @@ pub use framing::{FramingStream, ProtocolSwitch};
 pub use guard::{Guard, Pages, Refusal, Sender, host_matches, mark_forwarded};
 pub use hop_by_hop::{forward_request, lost_codings, remove_hop_by_hop};
 pub use meaning::{Ambiguity, host};
-pub use sending::{SendDeadline, StreamExecutor};
+pub use sending::{SendDeadline, StreamExecutor, UNREAD_TIMEOUT};
 pub use serve::{Builder, MAX_HEAD_BYTES, builder, serve, serve_http1};
 pub use signals::shutdown_token;
 pub use threads::ConnectionThreads;

@@ -8,7 +8,7 @@ use http_body::Body;
 use hyper::{
     body::Incoming,
     server::conn::http1,
-    service::{HttpService, service_fn},
+    service::{Service, service_fn},
 };
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -62,15 +62,20 @@ pub async fn serve<A, B>(
 }
 
 /// Serves a connection with HTTP/1 until it ends. A client has the time of `head` to send the head of a request, and may wait as long
-/// between two requests: enough for probes and scrapes.
-pub async fn serve_http1<S>(stream: impl AsyncRead + AsyncWrite + Unpin, head: Duration, service: S)
+/// between two requests: enough for probes and scrapes. Ends responses that its client does not read.
+pub async fn serve_http1<S, B>(stream: impl AsyncRead + AsyncWrite + Unpin, head: Duration, service: S)
 where
-    S: HttpService<Incoming, ResBody: Body<Error: Into<Box<dyn Error + Send + Sync>>> + 'static>,
-    S::Error: Into<Box<dyn Error + Send + Sync>>,
+    S: Service<Request<Incoming>, Response = Response<B>, Error: Into<Box<dyn Error + Send + Sync>>>,
+    B: Body<Data: Buf, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin + 'static,
 {
+    let requests = RunningRequests::default();
+    let service = service_fn(|request| {
+        let (running, response) = (requests.begin(), service.call(request));
+        async move { response.await.map(|response| running.until_end_of(response)) }
+    });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(head);
-    if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
+    if let Some(Err(error)) = while_read(builder.serve_connection(TokioIo::new(stream), service)).await {
         tracing::debug!(%error, "A connection ended early.");
     }
 }

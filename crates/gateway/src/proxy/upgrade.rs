@@ -3,14 +3,19 @@
 use std::{
     io,
     sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
 };
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header, request::Parts};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use longboat_accept::ProtocolSwitch;
+use longboat_accept::{ProtocolSwitch, UNREAD_TIMEOUT};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_util::{io::InspectReader, sync::CancellationToken, task::TaskTracker};
+use tokio_util::{
+    io::{InspectReader, InspectWriter},
+    sync::CancellationToken,
+    task::TaskTracker,
+};
 
 use super::{authorize::Admission, body::ProxyBody, deadline::BACK_END_IDLE_TIMEOUT};
 
@@ -20,32 +25,62 @@ pub(super) struct Upgrade {
     client: OnUpgrade,
 }
 
-/// Copies the bytes of both sides until both have ended, or no byte has come for one to two times [`BACK_END_IDLE_TIMEOUT`].
+/// The bytes that one side has sent and taken.
+#[derive(Default)]
+struct SideBytes {
+    sent: AtomicU64,
+    taken: AtomicU64,
+}
+
+/// Copies the bytes of both sides until both have ended, no byte has come for one to two times [`BACK_END_IDLE_TIMEOUT`], or one side has
+/// taken nothing of what the other has sent for one to two times [`UNREAD_TIMEOUT`].
 async fn copy(
     client: impl AsyncRead + AsyncWrite + Unpin,
     server: impl AsyncRead + AsyncWrite + Unpin,
 ) -> io::Result<()> {
-    // Only counted, so that no byte moves a timer.
-    let reads = AtomicU64::new(0);
-    let count = |_: &[u8]| {
-        reads.fetch_add(1, Ordering::Relaxed);
-    };
-    let (mut client, mut server) = (InspectReader::new(client, count), InspectReader::new(server, count));
-    let idle = async {
-        let mut before = None;
-        loop {
-            let now = Some(reads.load(Ordering::Relaxed));
-            if std::mem::replace(&mut before, now) == now {
-                return;
-            }
-            tokio::time::sleep(BACK_END_IDLE_TIMEOUT).await;
-        }
-    };
+    let (of_client, of_server) = (SideBytes::default(), SideBytes::default());
+    let (mut client, mut server) = (of_client.count(client), of_server.count(server));
+    let sent = || Some([&of_client, &of_server].map(|side| side.sent.load(Ordering::Relaxed)));
+    let timed_out = |message| Err(io::Error::new(io::ErrorKind::TimedOut, message));
     tokio::select! {
-        // Polled first, so that the count below has what comes now.
+        // Polled first, so that the counts below have what comes now.
         biased;
         copied = tokio::io::copy_bidirectional(&mut client, &mut server) => copied.map(drop),
-        () = idle => Err(io::Error::new(io::ErrorKind::TimedOut, "neither side has sent anything")),
+        () = unchanged_for(BACK_END_IDLE_TIMEOUT, sent) => timed_out("neither side has sent anything"),
+        () = unchanged_for(UNREAD_TIMEOUT, || of_client.waits_for(&of_server)) => timed_out("the client does not read"),
+        () = unchanged_for(UNREAD_TIMEOUT, || of_server.waits_for(&of_client)) => timed_out("the back end does not read"),
+    }
+}
+
+/// Returns when a value was the same for a time. Only looked at now and then, so that no byte moves a timer.
+async fn unchanged_for<T: PartialEq>(time: Duration, value: impl Fn() -> Option<T>) {
+    let mut before = None;
+    loop {
+        let now = value();
+        if now.is_some() && now == before {
+            return;
+        }
+        before = now;
+        tokio::time::sleep(time).await;
+    }
+}
+
+// === impl SideBytes ===
+
+impl SideBytes {
+    /// Counts the bytes that pass through the connection to this side.
+    fn count(&self, stream: impl AsyncRead + AsyncWrite + Unpin) -> impl AsyncRead + AsyncWrite + Unpin {
+        let add = |count: &AtomicU64, bytes: &[u8]| {
+            count.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        };
+        let reader = InspectReader::new(stream, move |bytes: &[u8]| add(&self.sent, bytes));
+        InspectWriter::new(reader, move |bytes: &[u8]| add(&self.taken, bytes))
+    }
+
+    /// How much this side has taken, if the peer has sent more.
+    fn waits_for(&self, peer: &Self) -> Option<u64> {
+        let taken = self.taken.load(Ordering::Relaxed);
+        (taken < peer.sent.load(Ordering::Relaxed)).then_some(taken)
     }
 }
 
@@ -118,5 +153,23 @@ mod tests {
         }
         assert_eq!(tunnel.await.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert_eq!([client.read(&mut [0]).await.unwrap(), server.read(&mut [0]).await.unwrap()], [0, 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tunnel_ends_when_a_side_sends_and_does_not_read() {
+        for swapped in [false, true] {
+            let (mut client, left) = tokio::io::duplex(64);
+            let (mut server, right) = tokio::io::duplex(64);
+            let tunnel =
+                if swapped { tokio::spawn(copy(right, left)) } else { tokio::spawn(copy(left, right)) };
+            server.write_all(&[b'x'; 65]).await.unwrap();
+            for _ in 0..3 {
+                assert!(!tunnel.is_finished());
+                client.write_all(b"x").await.unwrap();
+                server.read_u8().await.unwrap();
+                tokio::time::sleep(UNREAD_TIMEOUT).await;
+            }
+            assert_eq!(tunnel.await.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
+        }
     }
 }
