@@ -3,6 +3,7 @@
 //! whose requests are accepted. For proxies: the headers that they must not pass on, and their connections to the servers behind them.
 
 mod budget;
+mod connector;
 mod framing;
 mod guard;
 mod hop_by_hop;
@@ -26,6 +27,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 pub use budget::{Budget, MemoryReservation};
+pub use connector::{TcpConnector, UPSTREAM_IDLE_TIMEOUT, UpstreamStream};
 pub use framing::{FramingStream, ProtocolSwitch};
 pub use guard::{Guard, Pages, Refusal, Sender, host_matches, mark_forwarded};
 pub use hop_by_hop::{forward_request, lost_codings, remove_hop_by_hop};

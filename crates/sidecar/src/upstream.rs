@@ -14,13 +14,11 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{
         Client, Error as ClientError,
-        connect::{
-            HttpConnector,
-            dns::{GaiResolver, Name},
-        },
+        connect::dns::{GaiResolver, Name},
     },
     rt::{TokioExecutor, TokioTimer},
 };
+use longboat_accept::{TcpConnector, UPSTREAM_IDLE_TIMEOUT};
 use longboat_tls::ReloadingRoots;
 use tower_service::Service;
 
@@ -32,18 +30,8 @@ use crate::{
 /// The time limit of a connection attempt. An address in the cluster answers soon or not at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long the system of an engine may be silent on a connection before it is asked for a sign of life, how often it is asked again, and
-/// after which time. A long prefill sends nothing, but its machine acknowledges, and one that is gone does not.
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
-const KEEP_ALIVE_RETRIES: u32 = 3;
-const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
-
 /// The time limit of a TLS handshake. A server without TLS may never answer it.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long an idle connection is kept. A server may close an idle connection at any time, and vLLM does so after 5 seconds,
-/// so the sidecar closes it earlier.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Why an engine has not answered.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +47,7 @@ pub(crate) enum SendError {
 /// A connection pool for one stage.
 #[derive(Clone)]
 pub(crate) struct Upstream {
-    client: Client<TimedConnector<HttpsConnector<HttpConnector<Resolver>>>, ProxyBody>,
+    client: Client<TimedConnector<HttpsConnector<TcpConnector<Resolver>>>, ProxyBody>,
     scheme: &'static str,
 }
 
@@ -92,15 +80,8 @@ impl Upstream {
         trusted: Option<&ReloadingRoots>,
         localhost: Option<IpAddr>,
     ) -> Self {
-        let mut connector =
-            HttpConnector::new_with_resolver(Resolver { localhost, system: GaiResolver::new() });
-        connector.set_nodelay(true);
-        // Addresses of connections with TLS begin with `https`.
-        connector.enforce_http(false);
-        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        connector.set_keepalive(Some(KEEP_ALIVE));
-        connector.set_keepalive_retries(Some(KEEP_ALIVE_RETRIES));
-        connector.set_keepalive_interval(Some(KEEP_ALIVE_INTERVAL));
+        let resolver = Resolver { localhost, system: GaiResolver::new() };
+        let connector = TcpConnector::new(resolver, CONNECT_TIMEOUT);
         let tls = match trusted {
             Some(trusted) if leg.is_verified() => trusted.client_config(),
             None if leg.is_verified() => ReloadingRoots::of_environment().client_config(),
@@ -116,7 +97,7 @@ impl Upstream {
         let connector = TimedConnector { connector, patience };
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_idle_timeout(UPSTREAM_IDLE_TIMEOUT)
             .pool_max_idle_per_host(settings.idle_connections)
             .build(connector);
         Self { client, scheme: if leg.tls { "https" } else { "http" } }

@@ -16,10 +16,10 @@ use bytes::Bytes;
 use http::{Method, Request, Response, Uri, Version, header, request::Parts, uri::Authority};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
-    client::legacy::{Builder, Client, Error, connect::HttpConnector},
+    client::legacy::{Builder, Client, Error, connect::dns::GaiResolver},
     rt::{TokioExecutor, TokioTimer},
 };
-use longboat_accept::MAX_HEAD_BYTES;
+use longboat_accept::{MAX_HEAD_BYTES, TcpConnector, UPSTREAM_IDLE_TIMEOUT};
 use parking_lot::Mutex;
 use rand::seq::SliceRandom;
 use rustls::pki_types::ServerName;
@@ -38,16 +38,6 @@ use crate::{
 /// The connection timeout: an endpoint on this machine or network accepts a connection at once or not at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long the system of an endpoint may be silent on a connection before it is asked for a sign of life, how often it is asked again, and
-/// after which time. An answer may take long, but the machine of a pod that thinks acknowledges, and one that is gone does not.
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
-const KEEP_ALIVE_RETRIES: u32 = 3;
-const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
-
-/// How long an idle connection is kept. A server may close an idle connection at any time, and vLLM does so after 5 seconds,
-/// so the gateway closes it earlier.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
-
 /// The most informational responses (1xx) before a response. hyper reads and drops them, and a back end could send them for ever.
 const MAX_INFORMATIONAL: usize = 100;
 
@@ -59,13 +49,14 @@ const MAX_H2C_CLIENTS: usize = 1024;
 
 /// Connection pools for all endpoints.
 pub(crate) struct Upstream {
-    http: Client<HttpConnector, ProxyBody>,
+    http: Client<Connector, ProxyBody>,
     h2c: Mutex<HashMap<SocketAddr, H2cClient>>,
     tls: Mutex<HashMap<Arc<TlsSettings>, TlsClient>>,
     unverified_tls: TlsClient,
 }
 
-type TlsClient = Client<HttpsConnector<HttpConnector>, ProxyBody>;
+type Connector = TcpConnector<GaiResolver>;
+type TlsClient = Client<HttpsConnector<Connector>, ProxyBody>;
 type H2cClient = Client<EndpointDialer, ProxyBody>;
 
 /// Connects to one endpoint, whatever the authority of a request is: HTTP/2 sends the host in `:authority`, by which a client would
@@ -73,7 +64,7 @@ type H2cClient = Client<EndpointDialer, ProxyBody>;
 #[derive(Clone)]
 struct EndpointDialer {
     endpoint: Uri,
-    tcp: HttpConnector,
+    tcp: Connector,
 }
 
 /// Why no back end answered.
@@ -130,7 +121,7 @@ impl Upstream {
             .with_tls_config(Arc::unwrap_or_clone(longboat_tls::insecure_client_config(&[])))
             .https_only()
             .enable_http1()
-            .wrap_connector(tls_transport());
+            .wrap_connector(connector());
         Self {
             http: builder().build(connector()),
             h2c: Mutex::default(),
@@ -298,9 +289,9 @@ impl Upstream {
 // === impl EndpointDialer ===
 
 impl Service<Uri> for EndpointDialer {
-    type Response = <HttpConnector as Service<Uri>>::Response;
-    type Error = <HttpConnector as Service<Uri>>::Error;
-    type Future = <HttpConnector as Service<Uri>>::Future;
+    type Response = <Connector as Service<Uri>>::Response;
+    type Error = <Connector as Service<Uri>>::Error;
+    type Future = <Connector as Service<Uri>>::Future;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.tcp.poll_ready(context)
@@ -345,7 +336,7 @@ fn limit_informational(request: &mut Request<ProxyBody>) -> CancellationToken {
 
 fn builder() -> Builder {
     let mut builder = Client::builder(TokioExecutor::new());
-    builder.pool_idle_timeout(IDLE_TIMEOUT).timer(TokioTimer::new()).pool_timer(TokioTimer::new());
+    builder.pool_idle_timeout(UPSTREAM_IDLE_TIMEOUT).timer(TokioTimer::new()).pool_timer(TokioTimer::new());
     builder
 }
 
@@ -356,21 +347,8 @@ fn h2c_client(endpoint: SocketAddr) -> Result<H2cClient, String> {
     Ok(builder.build(EndpointDialer { endpoint, tcp: connector() }))
 }
 
-fn connector() -> HttpConnector {
-    let mut connector = HttpConnector::new();
-    connector.set_nodelay(true);
-    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-    connector.set_keepalive(Some(KEEP_ALIVE));
-    connector.set_keepalive_retries(Some(KEEP_ALIVE_RETRIES));
-    connector.set_keepalive_interval(Some(KEEP_ALIVE_INTERVAL));
-    connector
-}
-
-/// The transport of connections with TLS: the addresses that it gets begin with `https`.
-fn tls_transport() -> HttpConnector {
-    let mut tcp = connector();
-    tcp.enforce_http(false);
-    tcp
+fn connector() -> Connector {
+    TcpConnector::new(GaiResolver::new(), CONNECT_TIMEOUT)
 }
 
 fn tls_client(settings: &TlsSettings) -> Result<TlsClient, String> {
@@ -390,6 +368,6 @@ fn tls_client(settings: &TlsSettings) -> Result<TlsClient, String> {
         .https_only()
         .with_server_name_resolver(FixedServerNameResolver::new(name))
         .enable_http1()
-        .wrap_connector(tls_transport());
+        .wrap_connector(connector());
     Ok(builder().build(connector))
 }
