@@ -4,7 +4,7 @@ use http::{HeaderMap, Uri, Version, header, uri::Authority};
 
 use crate::framing::is_ambiguous;
 
-/// Why a request is ambiguous or incomplete. The server must answer it with 400 and close the connection.
+/// Why a request is ambiguous or incomplete. The server must answer it with an error and close the connection.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Ambiguity {
     /// The end of the body is uncertain.
@@ -16,9 +16,6 @@ pub enum Ambiguity {
     /// The request has several Host headers.
     #[error("a request needs exactly one Host header, and this one has several")]
     Hosts,
-    /// The Host header and the target of a request with HTTP/2 name different hosts (RFC 9113 §8.3.1).
-    #[error("the Host header and the address of the request name different hosts")]
-    OtherHost,
     /// The request's host is invalid.
     #[error("`{0}` is not a host name")]
     Host(String),
@@ -30,21 +27,17 @@ pub fn host(version: Version, target: &Uri, headers: &HeaderMap) -> Result<Optio
     if is_ambiguous(headers) {
         return Err(Ambiguity::Length);
     }
-    let mut hosts = headers.get_all(header::HOST).iter();
+    // HTTP/2 has the host in `:authority`. As in Envoy, a Host header beside it has no meaning (RFC 9113 §8.3.1), so no server may read it.
+    let authority = target.authority().filter(|_| version == Version::HTTP_2);
+    let mut hosts = headers.get_all(header::HOST).iter().filter(|_| authority.is_none());
     let host = match (hosts.next(), hosts.next()) {
         (host, None) => host.map(|host| host.to_str().unwrap_or_default()),
         _ => return Err(Ambiguity::Hosts),
     };
     let text = match (target.authority(), host) {
-        // HTTP/2 has the host in the target, and clients may omit the header.
         (Some(target), None) if version == Version::HTTP_2 => target.as_str(),
         (None, None) if version <= Version::HTTP_10 => return Ok(None),
         (_, None) => return Err(Ambiguity::NoHost),
-        (Some(target), Some(host))
-            if version == Version::HTTP_2 && !target.as_str().eq_ignore_ascii_case(host) =>
-        {
-            return Err(Ambiguity::OtherHost);
-        }
         // A target with a host is for proxies, which ignore the header (RFC 9112 §3.2.2).
         (Some(target), Some(_)) => target.as_str(),
         (None, Some(host)) => host,
@@ -79,7 +72,9 @@ mod tests {
             }
         }
         assert_eq!(of(Version::HTTP_11, "http://b/", &["a"]), Ok(Some("b".into())));
-        assert_eq!(of(Version::HTTP_2, "http://b/", &["a"]), Err(Ambiguity::OtherHost));
+        for discarded in [&["a"][..], &["b:80"], &["a", "c"], &[""]] {
+            assert_eq!(of(Version::HTTP_2, "http://b/", discarded), Ok(Some("b".into())), "{discarded:?}");
+        }
         assert_eq!(of(Version::HTTP_10, "/", &[]), Ok(None));
         assert_eq!(of(Version::HTTP_10, "http://a/", &[]), Err(Ambiguity::NoHost));
         assert_eq!(of(Version::HTTP_11, "/", &[]), Err(Ambiguity::NoHost));

@@ -1,22 +1,32 @@
 //! Headers between two HTTP connections (RFC 9110 §7.6).
 
-use http::{HeaderName, HeaderValue, header, request::Parts};
+use http::{HeaderName, HeaderValue, Version, header, request::Parts};
 
 use longboat_api::sidecar_headers;
 use longboat_extproc::names::STEERING;
 
 use super::arrival::Arrival;
 
-/// Prepares a client's request head for a back end.
-pub(crate) fn for_upstream(head: &mut Parts, arrival: &Arrival) {
-    longboat_accept::forward_request(&mut head.headers, arrival.peer.ip());
-    // HTTP/2 has the host in a pseudo-header, and a client of HTTP/1.1 that takes this for its proxy has it in the target, whatever the
-    // field says. HTTP/1.1 to the back end needs the field.
+/// Replaces Host by `:authority`, as Envoy does, so that rules match what the request is routed by (RFC 9113 §8.3.1).
+pub(super) fn set_host_of_http2(head: &mut Parts) {
+    if head.version == Version::HTTP_2 {
+        set_host(head);
+    }
+}
+
+fn set_host(head: &mut Parts) {
     if let Some(authority) = head.uri.authority()
         && let Ok(host) = HeaderValue::from_str(authority.as_str())
     {
         head.headers.insert(header::HOST, host);
     }
+}
+
+/// Prepares a client's request head for a back end.
+pub(crate) fn for_upstream(head: &mut Parts, arrival: &Arrival) {
+    longboat_accept::forward_request(&mut head.headers, arrival.peer.ip());
+    // A client of HTTP/1.1 that takes this for its proxy has the host in the target, whatever the field says (RFC 9112 §3.2.2).
+    set_host(head);
     // HTTP/2 may divide the cookies, and HTTP/1.1 may not (RFC 9113 §8.2.3).
     let cookies: Vec<_> = head.headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes).collect();
     if cookies.len() > 1

@@ -181,7 +181,8 @@ impl Proxy {
     }
 
     async fn respond(&self, request: Request<Incoming>, arrival: &Arrival) -> Response<ProxyBody> {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
+        headers::set_host_of_http2(&mut head);
         // Not a guard: a thread has few slots for them, and this one would last as long as the answer takes.
         let tables = self.tables.load_full();
         let table = tables.on(arrival.local);
