@@ -71,6 +71,7 @@ impl Refusal {
     /// The status of the response.
     pub fn status(&self) -> StatusCode {
         match self {
+            Self::Ambiguous(Ambiguity::Codings(_)) => StatusCode::NOT_IMPLEMENTED,
             Self::Ambiguous(_) => StatusCode::BAD_REQUEST,
             Self::Host(_) | Self::Origin(_) => StatusCode::FORBIDDEN,
         }

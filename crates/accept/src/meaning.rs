@@ -1,8 +1,8 @@
-//! Checks that a request is unambiguous: it has one length and one host.
+//! Checks that a request is unambiguous: it has one length, one host, and a transfer coding that hyper decodes.
 
 use http::{HeaderMap, Uri, Version, header, uri::Authority};
 
-use crate::framing::is_ambiguous;
+use crate::{framing::is_ambiguous, hop_by_hop::lost_codings};
 
 /// Why a request is ambiguous or incomplete. The server must answer it with an error and close the connection.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -10,6 +10,9 @@ pub enum Ambiguity {
     /// The end of the body is uncertain.
     #[error("Transfer-Encoding and Content-Length cannot be used together")]
     Length,
+    /// The body has transfer codings that nobody here decodes (RFC 9112 §6.1).
+    #[error("transfer codings `{0}` are not supported: use `chunked` alone")]
+    Codings(String),
     /// The request names no host.
     #[error("a request needs a Host header, and this one has none")]
     NoHost,
@@ -26,6 +29,9 @@ pub enum Ambiguity {
 pub fn host(version: Version, target: &Uri, headers: &HeaderMap) -> Result<Option<Authority>, Ambiguity> {
     if is_ambiguous(headers) {
         return Err(Ambiguity::Length);
+    }
+    if let Some(codings) = lost_codings(headers) {
+        return Err(Ambiguity::Codings(codings));
     }
     // HTTP/2 has the host in `:authority`. As in Envoy, a Host header beside it has no meaning (RFC 9113 §8.3.1), so no server may read it.
     let authority = target.authority().filter(|_| version == Version::HTTP_2);
@@ -80,5 +86,17 @@ mod tests {
         assert_eq!(of(Version::HTTP_11, "/", &[]), Err(Ambiguity::NoHost));
         assert_eq!(of(Version::HTTP_11, "http://a/", &[]), Err(Ambiguity::NoHost));
         assert_eq!(of(Version::HTTP_2, "http://a/", &[]), Ok(Some("a".into())));
+    }
+
+    #[test]
+    fn only_chunked_is_decoded() {
+        for (codings, is_known) in
+            [("chunked", true), ("Chunked", true), ("gzip, chunked", false), ("gzip", false)]
+        {
+            let headers = [("host", "a"), ("transfer-encoding", codings)];
+            let headers = headers.map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+            let read = host(Version::HTTP_11, &"/".parse().unwrap(), &headers.into_iter().collect());
+            assert_eq!(read.is_ok(), is_known, "{codings}");
+        }
     }
 }

@@ -38,6 +38,7 @@ pub(crate) fn error(status: StatusCode, message: &str) -> Response<ProxyBody> {
         StatusCode::METHOD_NOT_ALLOWED => "MethodNotAllowed",
         StatusCode::REQUEST_TIMEOUT => "RequestTimeout",
         StatusCode::PAYLOAD_TOO_LARGE => "RequestEntityTooLarge",
+        StatusCode::NOT_IMPLEMENTED => "NotImplementedError",
         StatusCode::BAD_GATEWAY => "BadGateway",
         StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailable",
         StatusCode::GATEWAY_TIMEOUT => "GatewayTimeout",

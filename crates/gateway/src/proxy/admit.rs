@@ -20,10 +20,6 @@ pub(crate) fn admit(
     guard: Option<&Guard>,
     cors: Option<&Cors>,
 ) -> Result<Sender, Box<Response<ProxyBody>>> {
-    if let Some(codings) = longboat_accept::lost_codings(&head.headers) {
-        let message = format!("transfer codings `{codings}` are not supported: use `chunked` alone");
-        return Err(closing(StatusCode::NOT_IMPLEMENTED, &message));
-    }
     let checked = match guard {
         Some(guard) => guard.check(head.version, &head.uri, &head.headers, |host| table.names_host(host)),
         None => longboat_accept::host(head.version, &head.uri, &head.headers)
@@ -49,13 +45,9 @@ pub(crate) fn admit(
             format!("pages of origin `{origin}` may not send requests: allow the origin with --cors-origin")
         }
     };
-    Err(closing(refusal.status(), &message))
-}
-
-fn closing(status: StatusCode, message: &str) -> Box<Response<ProxyBody>> {
-    let mut response = refuse(status, message);
+    let mut response = refuse(refusal.status(), &message);
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    Box::new(response)
+    Err(Box::new(response))
 }
 
 /// Returns the response to a CORS preflight, or `None` if the request is not a preflight, or if the back end decides.

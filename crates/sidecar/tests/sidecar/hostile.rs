@@ -199,6 +199,9 @@ async fn a_request_with_several_meanings_is_refused_and_what_follows_it_is_not_r
                 &lines[..lines.len().min(60)]
             );
         }
+        let coded = "Host: localhost\r\nTransfer-Encoding: gzip, chunked";
+        let asked = format!("{fine}POST {path} HTTP/1.1\r\n{coded}\r\n\r\n{smuggled}{fine}");
+        assert_eq!(raw(world.sidecar, &asked).await, ["200", "501"], "{path}");
         let other = format!("GET http://b{path} HTTP/1.1\r\nHost: localhost\r\n\r\n{fine}");
         // The host in the target counts (RFC 9112 §3.2.2).
         assert_eq!(raw(world.sidecar, &other).await, ["403"], "{path}");
