@@ -142,6 +142,21 @@ impl KeyState {
         }
     }
 
+    /// Ends a request that has begun, and that the key is not for: it costs nothing.
+    pub(crate) fn cancel(&mut self, now: u64) {
+        self.turn(now);
+        let usage = &mut self.usage;
+        for count in [
+            &mut usage.concurrent_requests,
+            &mut usage.requests_this_minute,
+            &mut usage.requests_today,
+            &mut usage.requests,
+        ] {
+            // The minute or the day may have changed since the request began.
+            *count = count.saturating_sub(1);
+        }
+    }
+
     /// Returns what the key uses now.
     pub(crate) fn usage(&mut self, now: u64) -> KeyUsage {
         self.turn(now);
@@ -173,6 +188,9 @@ mod tests {
             KeyLimits { requests_per_minute: Some(1), requests_per_day: Some(2), ..KeyLimits::default() };
         let mut state = KeyState::default();
         let none = Tokens::default();
+        assert_eq!(state.begin(&limits, NOW), Ok(()));
+        state.cancel(NOW);
+        assert_eq!(state.usage(NOW), KeyUsage::default());
         assert_eq!(state.begin(&limits, NOW), Ok(()));
         state.end(none, NOW);
         let minute = ExceededLimit { limit: "requestsPerMinute", allowed: 1, retry_after: 10 };

@@ -52,6 +52,8 @@ pub(super) struct Admission {
 enum Stage {
     /// No back end has it.
     Held,
+    /// The key is not for its model.
+    Refused,
     /// A back end has it, and the client has not got the whole response.
     Sent,
     /// The client has got the whole response.
@@ -227,6 +229,7 @@ impl Admission {
                     Some(model) => format!("API key {} is not for the model `{model}`", key.secret),
                     None => format!("API key {} is for some models, and the request names none", key.secret),
                 };
+                self.stage = Stage::Refused;
                 let kind = "invalid_request_error";
                 let code = Some("model_not_allowed");
                 let error = ApiError { kind, message: &message, param: Some("model"), code };
@@ -295,6 +298,9 @@ impl Admission {
 impl Drop for Admission {
     fn drop(&mut self) {
         let Some(account) = self.account.take() else { return };
+        if self.stage == Stage::Refused {
+            return account.lock().cancel(now());
+        }
         let events = self.reader.as_ref().map_or(0, UsageReader::events);
         let reported = self.reader.as_ref().and_then(UsageReader::tokens);
         // A whole response that is no stream and reports nothing is an error, or not about tokens.
