@@ -3,7 +3,7 @@
 use http::{HeaderName, Method, request::Parts};
 use longboat_api::foreign::httproute::{HTTPHeaderMatch, HTTPRouteMatch};
 
-use super::expression::{Expression, Room};
+use super::expression::{Expression, RegexBudget};
 
 /// The type of a header's match that is a regular expression.
 const REGULAR_EXPRESSION: &str = "RegularExpression";
@@ -49,10 +49,10 @@ fn unsupported(matching: &HTTPRouteMatch, at: &str) -> Vec<String> {
 }
 
 /// Compiles a header of an entry. The error says why this is not implemented, or not possible.
-fn compiled(header: &HTTPHeaderMatch, room: &mut Room) -> Result<(HeaderName, HeaderValue), String> {
+fn compiled(header: &HTTPHeaderMatch, budget: &mut RegexBudget) -> Result<(HeaderName, HeaderValue), String> {
     let value = match header.type_.as_deref() {
         None | Some("Exact") => HeaderValue::Exact(header.value.clone()),
-        Some(REGULAR_EXPRESSION) => HeaderValue::Regex(Box::new(Expression::new(&header.value, room)?)),
+        Some(REGULAR_EXPRESSION) => HeaderValue::Regex(Box::new(Expression::new(&header.value, budget)?)),
         Some(other) => return Err(format!("type {other}")),
     };
     Ok((header.name.parse().map_err(|_| "this is no name of a header")?, value))
@@ -90,7 +90,7 @@ impl Matcher {
     pub(super) fn new(
         matching: &HTTPRouteMatch,
         at: &str,
-        room: &mut Room,
+        budget: &mut RegexBudget,
         fields: &mut Vec<String>,
     ) -> Self {
         fields.extend(unsupported(matching, at));
@@ -106,10 +106,10 @@ impl Matcher {
         let mut headers: Vec<(HeaderName, HeaderValue)> = Vec::new();
         for (index, header) in matching.headers.iter().enumerate() {
             // The route is refused already, and further expressions would only cost time.
-            if room.is_over {
+            if budget.is_exceeded {
                 break;
             }
-            match compiled(header, room) {
+            match compiled(header, budget) {
                 Ok((name, value)) if headers.iter().all(|(seen, _)| *seen != name) => {
                     headers.push((name, value));
                 }

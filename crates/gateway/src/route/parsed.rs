@@ -8,7 +8,7 @@ use longboat_key::Key;
 
 use super::{
     duration,
-    expression::{MAX_GATEWAY_REGEX_BYTES, Room},
+    expression::{MAX_GATEWAY_REGEX_BYTES, RegexBudget},
     filter::{self, Filters},
     matching::Matcher,
     retry::Retry,
@@ -90,17 +90,17 @@ impl RouteParser {
 
 impl ParsedRoute {
     pub(crate) fn new(route: &Arc<HTTPRoute>, key: Key) -> Self {
-        let (mut room, mut unsupported) = (Room::new(), Vec::new());
+        let (mut budget, mut unsupported) = (RegexBudget::new(), Vec::new());
         let rules = route.spec.rules.iter().enumerate();
         let rules: Arc<[_]> = rules
             .map(|(index, rule)| {
-                ParsedRule::new(rule, &format!("spec.rules[{index}]"), &mut room, &mut unsupported)
+                ParsedRule::new(rule, &format!("spec.rules[{index}]"), &mut budget, &mut unsupported)
             })
             .collect();
         if !unsupported.is_empty() {
             return Self { unsupported, ..Self::unattached(route, key) };
         }
-        Self { route: route.clone(), key, unsupported, regex_bytes: room.used(), rules }
+        Self { route: route.clone(), key, unsupported, regex_bytes: budget.used(), rules }
     }
 
     /// A route that no Gateway serves. It is not compiled.
@@ -127,7 +127,7 @@ impl ParsedRoute {
 
 impl ParsedRule {
     /// Compiles a rule, and adds to `fields` what is not implemented. `at` is the path of the rule.
-    fn new(rule: &HTTPRouteRule, at: &str, room: &mut Room, fields: &mut Vec<String>) -> Self {
+    fn new(rule: &HTTPRouteRule, at: &str, budget: &mut RegexBudget, fields: &mut Vec<String>) -> Self {
         fields.extend(unsupported(rule, at));
         let timeout = |text: Option<&String>| {
             text.and_then(|text| duration::parse(text)).filter(|time| !time.is_zero())
@@ -140,7 +140,7 @@ impl ParsedRule {
                 .iter()
                 .enumerate()
                 .map(|(number, matching)| {
-                    Arc::new(Matcher::new(matching, &format!("{at}.matches[{number}]"), room, fields))
+                    Arc::new(Matcher::new(matching, &format!("{at}.matches[{number}]"), budget, fields))
                 })
                 .collect(),
             filters: Filters::shared(&rule.filters),
