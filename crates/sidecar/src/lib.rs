@@ -27,6 +27,7 @@ mod rewrite;
 mod runtime;
 mod server;
 mod settings;
+mod spans;
 mod target;
 mod upload;
 mod upstream;

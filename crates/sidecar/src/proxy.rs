@@ -7,6 +7,7 @@ use hyper::body::Incoming;
 use longboat_accept::{Budget, Guard};
 use longboat_tls::ReloadingRoots;
 use rand::seq::IndexedRandom;
+use tracing::Instrument as _;
 
 use crate::{
     allowlist::Allowlist,
@@ -17,6 +18,7 @@ use crate::{
     headers,
     metrics::{Metrics, Outcome},
     settings::Settings,
+    spans,
     target::{self, Target},
     upload::{self, Fault, Upload},
 };
@@ -92,10 +94,14 @@ impl Proxy {
         let Some(api) = api else {
             return self.pass(head, body, rank, peer).await;
         };
-        self.forward(api, head, body, rank, peer).await.unwrap_or_else(|refusal| {
+        let is_disaggregated = head.headers.contains_key(headers::PREFILLER);
+        let span = spans::request(&head.headers, head.uri.path(), is_disaggregated);
+        let answered = self.forward(api, head, body, rank, peer).instrument(span.clone()).await;
+        let response = answered.unwrap_or_else(|refusal| {
             self.flow.metrics.count(Outcome::Refused);
             *refusal
-        })
+        });
+        spans::until_end_of(response, span)
     }
 
     /// Sends a request through the stages that its headers name.

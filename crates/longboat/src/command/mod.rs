@@ -68,10 +68,11 @@ pub(crate) fn run(command: Command) -> ExitCode {
         ..LogOptions::default()
     };
     let picker_traces = || Otlp::default().traces("llm-d-epp");
+    let sidecar_traces = || Otlp::default().traces("llm-d-disagg-sidecar");
     let (options, traces) = match &command {
         Command::Controller(args) => (args.logs.options(), args.traces.traces("longboat-controller")),
         Command::Epp(args) => (args.log_options(), args.tracing.then(picker_traces).flatten()),
-        Command::Sidecar(args) => (args.log_options(), None),
+        Command::Sidecar(args) => (args.log_options(), args.tracing.then(sidecar_traces).flatten()),
         // A person reads the tree, but errors are still logged. Errors of requests are reported together with their purpose.
         _ if is_verb => (text("error,kube_client=off"), None),
         // The storage initializer logs the lines of the reference's, which alerts match.
@@ -135,7 +136,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::Gateway(args) => serve(|shutdown| traced(traces, gateway(args, shutdown))),
         Command::Sidecar(args) => {
             let runtime = longboat_sidecar::runtime(&args).map_err(Into::into);
-            serve_on(runtime, |shutdown| role::sidecar(*args, shutdown))
+            serve_on(runtime, |shutdown| traced(traces, role::sidecar(*args, shutdown)))
         }
         Command::Fetch(args) => fetch::run(args),
         Command::Apiserver(args) => {

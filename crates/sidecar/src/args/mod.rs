@@ -117,7 +117,7 @@ pub struct Args {
     /// Prefillers that write caches into the decoder's memory.
     #[command(flatten)]
     pub moriio: MoriioArgs,
-    /// Not supported: refused if true. The traceparent of the client reaches the engines.
+    /// Send traces of requests, if OpenTelemetry's environment variables name a collector (docs/guides/tracing.md).
     #[arg(long, action = ArgAction::Set, value_parser = parse_go_bool, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub tracing: bool,
     /// Log verbosity: 0 for operators, higher for details, 5 and more includes libraries.

@@ -13,6 +13,7 @@ use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokio::sync::oneshot;
+use tracing::Instrument as _;
 
 use super::{
     engines::{Flow, RequestContext},
@@ -99,7 +100,8 @@ impl Flow {
                 }
             })
         };
-        prefill.boxed()
+        // A task that outlives the request polls it.
+        prefill.in_current_span().boxed()
     }
 }
 

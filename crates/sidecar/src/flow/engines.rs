@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::{Response, uri::Authority};
 use longboat_tls::ReloadingRoots;
+use tracing::Instrument as _;
 
 use super::{
     chunked::ChunkedRequest,
@@ -17,6 +18,7 @@ use crate::{
     metrics::{Metrics, Outcome},
     rewrite,
     settings::Settings,
+    spans,
     target::Target,
     upstream::Upstream,
 };
@@ -107,13 +109,15 @@ impl Flow {
             let (upstream, head, engine) = (self.decoder.clone(), head.clone(), engine.clone());
             return ChunkedRequest { upstream, head, engine, rank: part.rank, chunks }.run().await;
         }
-        match self.decoder.send(engine, head.request(part)).await {
+        let span = spans::decode();
+        match self.decoder.send(engine, head.request(part)).instrument(span.clone()).await {
             Ok(mut answer) => {
                 longboat_accept::remove_hop_by_hop(answer.headers_mut());
-                match cached_tokens {
+                let answer = match cached_tokens {
                     Some(cached_tokens) => rewrite::with_cached_tokens(answer, cached_tokens),
                     None => answer.map(passed),
-                }
+                };
+                spans::until_end_of(answer, span)
             }
             Err(error) => answer::unreachable_decoder(&error),
         }

@@ -6,12 +6,14 @@ use bytes::Bytes;
 use http::{Response, StatusCode, header};
 use hyper::body::Incoming;
 use longboat_tls::chain;
+use tracing::Instrument as _;
 
 use super::head::Head;
 use crate::{
     answer,
     body::{ProxyBody, full, read},
     connectors::Part,
+    spans,
     target::Target,
     upstream::{SendError, Upstream},
 };
@@ -52,7 +54,7 @@ pub(super) struct Failure {
 impl Prefiller {
     /// Returns the body of the prefiller's response.
     pub(super) async fn ask(&self, head: &Head, part: &Part, target: &Target) -> Result<Bytes, Box<Failure>> {
-        let asking = self.attempts(head, part, target);
+        let asking = self.attempts(head, part, target).instrument(spans::prefill(target));
         let Some(patience) = self.patience else { return asking.await };
         tokio::time::timeout(patience, asking).await.unwrap_or_else(|_| Err(late(target, patience)))
     }
