@@ -84,8 +84,8 @@ impl MemoryReservation {
 
     /// Changes the reservation to this many bytes. Returns `None`, and changes nothing, if fewer bytes are free.
     pub fn resize(&mut self, bytes: usize) -> Option<()> {
-        if let Some(more) = bytes.checked_sub(self.bytes) {
-            return self.grow(more);
+        if let Some(additional) = bytes.checked_sub(self.bytes) {
+            return self.grow(additional);
         }
         self.budget.held.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
         self.bytes = bytes;
@@ -117,11 +117,11 @@ mod tests {
     #[test]
     fn bytes_count_until_their_last_copy_is_gone_and_what_does_not_fit_is_refused() {
         let budget = Budget::new(10);
-        let kept = budget.keep(Bytes::from_static(b"123456")).unwrap();
+        let reserved = budget.keep(Bytes::from_static(b"123456")).unwrap();
         assert!(budget.keep(Bytes::from_static(b"12345")).is_none());
         assert_eq!(budget.held(), 6, "a refusal holds nothing");
-        let tail = kept.slice(4..);
-        drop(kept);
+        let tail = reserved.slice(4..);
+        drop(reserved);
         assert_eq!((&tail[..], budget.held()), (&b"56"[..], 6));
         drop(tail);
         assert_eq!(budget.held(), 0);

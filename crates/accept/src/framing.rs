@@ -150,11 +150,11 @@ impl<S> FramingStream<S> {
                     return;
                 }
                 State::Body(left) | State::InChunk(left) => {
-                    let taken = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
-                    let (now, rest) = bytes.split_at(taken);
+                    let length = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
+                    let (now, rest) = bytes.split_at(length);
                     self.ready.extend_from_slice(now);
                     bytes = rest;
-                    self.state = self.state.after(taken as u64);
+                    self.state = self.state.after(length as u64);
                 }
                 State::Head(_) | State::Chunk | State::Trailers => {
                     let end = bytes.iter().position(|byte| *byte == b'\n').map(|at| at + 1);

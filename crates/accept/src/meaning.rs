@@ -33,7 +33,7 @@ pub fn host(version: Version, target: &Uri, headers: &HeaderMap) -> Result<Optio
     if let Some(codings) = lost_codings(headers) {
         return Err(Ambiguity::Codings(codings));
     }
-    // HTTP/2 has the host in `:authority`. As in Envoy, a Host header beside it has no meaning (RFC 9113 §8.3.1), so no server may read it.
+    // HTTP/2 has the host in `:authority`. As in Envoy, a Host header beside it has no meaning (RFC 9113 §8.3.1).
     let authority = target.authority().filter(|_| version == Version::HTTP_2);
     let mut hosts = headers.get_all(header::HOST).iter().filter(|_| authority.is_none());
     let host = match (hosts.next(), hosts.next()) {

@@ -12,7 +12,7 @@ pub fn shutdown_token() -> std::io::Result<CancellationToken> {
     let token = CancellationToken::new();
     // Registered before this returns: a signal that comes while the process starts must not kill it.
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    let asked = token.clone();
+    let requested = token.clone();
     tokio::spawn(async move {
         for again in [false, true] {
             tokio::select! {
@@ -22,7 +22,7 @@ pub fn shutdown_token() -> std::io::Result<CancellationToken> {
             if again {
                 std::process::exit(130);
             }
-            asked.cancel();
+            requested.cancel();
         }
     });
     Ok(token)

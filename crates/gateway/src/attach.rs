@@ -161,15 +161,17 @@ pub(crate) fn attach(
     parent: &ParentReference,
 ) -> Attachment {
     let own = Key::of(route);
-    let Some(AskedListeners { gateway: at, kind, name, asked }) = asked(gateways, &own, parent) else {
+    let Some(ReferencedListeners { gateway: at, kind, name, listeners }) =
+        referenced_listeners(gateways, &own, parent)
+    else {
         return Attachment::Foreign;
     };
     let refused = |reason, message| Attachment::Refused(Problem { reason, message });
-    if asked.is_empty() {
+    if listeners.is_empty() {
         let message = format!("{kind} {name} has no listener with the sectionName or port of this parentRef");
         return refused("NoMatchingParent", message);
     }
-    let usable: Vec<_> = asked.into_iter().filter(|(_, listener)| listener.refused.is_none()).collect();
+    let usable: Vec<_> = listeners.into_iter().filter(|(_, listener)| listener.refused.is_none()).collect();
     if usable.is_empty() {
         let message = format!("the gateway serves no listener of {kind} {name} that matches this parentRef");
         return refused("NoMatchingParent", message);
@@ -206,10 +208,12 @@ pub(crate) fn counted(
     parent: &ParentReference,
 ) -> Vec<(usize, usize)> {
     let own = Key::of(route);
-    let Some(AskedListeners { gateway, name, asked, .. }) = asked(gateways, &own, parent) else {
+    let Some(ReferencedListeners { gateway, name, listeners, .. }) =
+        referenced_listeners(gateways, &own, parent)
+    else {
         return Vec::new();
     };
-    let counts = asked.into_iter().filter(|(_, listener)| {
+    let counts = listeners.into_iter().filter(|(_, listener)| {
         allows(observed, name.namespace.as_deref(), listener, &own)
             && hosts(listener.host.as_deref(), &route.spec.hostnames).is_some()
     });
@@ -217,19 +221,19 @@ pub(crate) fn counted(
 }
 
 /// The listeners of a parent that a `parentRefs` entry names.
-struct AskedListeners<'a> {
+struct ReferencedListeners<'a> {
     gateway: usize,
     kind: &'a str,
     name: Key,
-    asked: Vec<(usize, &'a Listener)>,
+    listeners: Vec<(usize, &'a Listener)>,
 }
 
 /// Returns the listeners that a `parentRefs` entry names, or `None` if the parent does not belong to this controller.
-fn asked<'a>(
+fn referenced_listeners<'a>(
     gateways: &'a [ServedGateway],
     route: &Key,
     parent: &'a ParentReference,
-) -> Option<AskedListeners<'a>> {
+) -> Option<ReferencedListeners<'a>> {
     if parent.group.as_deref().unwrap_or(GATEWAY_GROUP) != GATEWAY_GROUP {
         return None;
     }
@@ -245,12 +249,12 @@ fn asked<'a>(
         _ => return None,
     };
     let listeners = gateways[gateway].listeners.iter().enumerate();
-    let asked = listeners
+    let listeners = listeners
         .filter(|(_, listener)| listener.set.as_ref() == set)
         .filter(|(_, listener)| parent.section_name.as_ref().is_none_or(|section| *section == listener.name))
         .filter(|(_, listener)| parent.port.is_none_or(|port| port == listener.port))
         .collect();
-    Some(AskedListeners { gateway, kind, name, asked })
+    Some(ReferencedListeners { gateway, kind, name, listeners })
 }
 
 fn allows(observed: &RoutingInputs, own: Namespace<&str>, listener: &Listener, route: &Key) -> bool {

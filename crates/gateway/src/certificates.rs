@@ -31,14 +31,15 @@ pub(crate) fn permitted(
     observed: &RoutingInputs,
     referrer: Referrer<'_>,
     reference: &SecretObjectReference,
-    wanted: &str,
+    expected_kind: &str,
 ) -> Result<Key, Problem> {
     let group = reference.group.as_deref().unwrap_or_default();
     let kind = reference.kind.as_deref().unwrap_or("Secret");
-    if (group, kind) != ("", wanted) {
-        let reason = if wanted == "Secret" { INVALID } else { INVALID_CA_KIND };
-        let message =
-            format!("certificates of kind {kind} in group \"{group}\" are not supported: use a {wanted}");
+    if (group, kind) != ("", expected_kind) {
+        let reason = if expected_kind == "Secret" { INVALID } else { INVALID_CA_KIND };
+        let message = format!(
+            "certificates of kind {kind} in group \"{group}\" are not supported: use a {expected_kind}"
+        );
         return Err(Problem { reason, message });
     }
     let within = reference.namespace.as_deref().map_or(referrer.namespace, Namespace);

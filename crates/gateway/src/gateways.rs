@@ -54,8 +54,8 @@ pub(crate) fn terminates(tls: &ListenerTls) -> bool {
 }
 
 /// Returns the addresses that the spec of a Gateway asks for. An empty list leaves the choice to this gateway.
-pub(crate) fn asked_addresses(gateway: &Gateway) -> Result<Vec<IpAddr>, Problem> {
-    let mut asked = Vec::new();
+pub(crate) fn requested_addresses(gateway: &Gateway) -> Result<Vec<IpAddr>, Problem> {
+    let mut addresses = Vec::new();
     for address in &gateway.spec.addresses {
         let kind = address.type_.as_deref().unwrap_or(IP_ADDRESS);
         if kind != IP_ADDRESS {
@@ -69,10 +69,10 @@ pub(crate) fn asked_addresses(gateway: &Gateway) -> Result<Vec<IpAddr>, Problem>
         }
         if !address.value.is_empty() {
             // The API server checks the form of addresses.
-            asked.extend(address.value.parse::<IpAddr>().ok());
+            addresses.extend(address.value.parse::<IpAddr>().ok());
         }
     }
-    Ok(asked)
+    Ok(addresses)
 }
 
 /// Returns the Gateway that is the parent of a listener set.

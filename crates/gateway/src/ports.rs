@@ -9,7 +9,7 @@ use longboat_api::foreign::gateway::{Gateway, GatewayAddress};
 use longboat_key::Key;
 
 use crate::{
-    gateways::{IP_ADDRESS, Protocol, asked_addresses},
+    gateways::{IP_ADDRESS, Protocol, requested_addresses},
     problem::Problem,
 };
 
@@ -52,19 +52,19 @@ impl Place {
     /// Places a Gateway on this machine: on the loopback addresses that it asks for, or on the one that is assigned to it.
     pub(crate) fn on_machine(gateway: &Gateway, assigned: Option<IpAddr>) -> Self {
         let mut place = Self { picks: true, ..Self::default() };
-        let asked = match asked_addresses(gateway) {
-            Ok(asked) => asked,
+        let requested = match requested_addresses(gateway) {
+            Ok(requested) => requested,
             Err(problem) => return Self { refused: Some(problem), ..place },
         };
-        if asked.is_empty() && assigned.is_none() {
+        if requested.is_empty() && assigned.is_none() {
             let message = "this machine has no address left for the gateway".to_owned();
             place.unserved = Some(Problem { reason: "AddressNotAssigned", message });
         }
-        for address in asked.iter().filter(|address| !address.is_loopback()) {
+        for address in requested.iter().filter(|address| !address.is_loopback()) {
             let message = format!("{address} is no loopback address, and this gateway serves no others");
             place.unserved = Some(Problem { reason: "AddressNotUsable", message });
         }
-        place.sockets = if asked.is_empty() { assigned.into_iter().collect() } else { asked };
+        place.sockets = if requested.is_empty() { assigned.into_iter().collect() } else { requested };
         place.sockets.retain(IpAddr::is_loopback);
         place.addresses = place.sockets.iter().map(ip_address).collect();
         place

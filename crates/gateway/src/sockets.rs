@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     RoutingInputs,
-    gateways::{self, Protocol, asked_addresses},
+    gateways::{self, Protocol, requested_addresses},
     ports::{Place, Ports},
     server::ProxyThreads,
     socket_tls::SocketTls,
@@ -62,11 +62,11 @@ fn assigned(
     range: &RangeInclusive<Ipv4Addr>,
 ) -> BTreeMap<Key, IpAddr> {
     let asks_for_none =
-        |gateway: &&Arc<Gateway>| asked_addresses(gateway).is_ok_and(|asked| asked.is_empty());
+        |gateway: &&Arc<Gateway>| requested_addresses(gateway).is_ok_and(|requested| requested.is_empty());
     let ours: Vec<_> = gateways::ours(observed).collect();
     // First the addresses that Gateways name, because these have no choice.
-    let mut taken: BTreeSet<IpAddr> =
-        ours.iter().filter_map(|gateway| asked_addresses(gateway).ok()).flatten().collect();
+    let mut used: BTreeSet<IpAddr> =
+        ours.iter().filter_map(|gateway| requested_addresses(gateway).ok()).flatten().collect();
     let choosing: Vec<_> = ours.into_iter().filter(asks_for_none).collect();
     let mut addresses = BTreeMap::new();
     for gateway in &choosing {
@@ -75,7 +75,7 @@ fn assigned(
             gateway.status.as_ref().and_then(|status| status.addresses.first()?.value.parse().ok());
         let reported = reported.filter(|address| range.contains(address)).map(IpAddr::V4);
         if let Some(address) = before.get(&key).copied().or(reported)
-            && taken.insert(address)
+            && used.insert(address)
         {
             addresses.insert(key, address);
         }
@@ -85,7 +85,7 @@ fn assigned(
     for gateway in choosing {
         let key = Key::of(gateway.as_ref());
         if !addresses.contains_key(&key)
-            && let Some(address) = free.find(|address| taken.insert(*address))
+            && let Some(address) = free.find(|address| used.insert(*address))
         {
             addresses.insert(key, address);
         }
@@ -222,9 +222,9 @@ mod tests {
 
     #[test]
     fn a_gateway_keeps_its_address_and_no_two_have_the_same() {
-        let gateway = |name: &str, asked: &[&str], reported: &str| {
+        let gateway = |name: &str, requested: &[&str], reported: &str| {
             let address = |value: &&str| json!({"value": value});
-            let addresses: Vec<_> = asked.iter().map(address).collect();
+            let addresses: Vec<_> = requested.iter().map(address).collect();
             Arc::new(
                 serde_json::from_value(json!({
                     "metadata": {"name": name, "namespace": "ns"},
@@ -241,7 +241,7 @@ mod tests {
                 gateway("new", &[], ""),
                 gateway("asks", &["127.9.0.1"], ""),
                 gateway("empty", &[""], ""),
-                gateway("kept", &[], "127.9.0.2"),
+                gateway("unchanged", &[], "127.9.0.2"),
                 gateway("elsewhere", &[], "127.8.0.1"),
                 gateway("late", &[], ""),
             ],
@@ -251,7 +251,7 @@ mod tests {
         let first = assigned(&observed, &BTreeMap::new(), &range);
         let found: Vec<_> = first.iter().map(|(key, address)| format!("{} {address}", &*key.name)).collect();
         // There is no address left for the last one.
-        assert_eq!(found, ["elsewhere 127.9.0.5", "empty 127.9.0.4", "kept 127.9.0.2", "new 127.9.0.3"]);
+        assert_eq!(found, ["elsewhere 127.9.0.5", "empty 127.9.0.4", "unchanged 127.9.0.2", "new 127.9.0.3"]);
         assert_eq!(assigned(&observed, &first, &range), first);
     }
 }

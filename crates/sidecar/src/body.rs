@@ -31,6 +31,9 @@ pub(crate) enum ReadError<E> {
     Cut(#[source] E),
 }
 
+/// The longest response that the sidecar reads as a whole. That of a prefill has only one token and the location of the cache.
+pub(crate) const MAX_RESPONSE_BYTES: usize = 16 << 20;
+
 /// The most memory that is reserved for a body before its bytes arrive.
 const MAX_PREALLOCATED_BYTES: usize = 1 << 20;
 
@@ -117,28 +120,28 @@ where
     let promised = usize::try_from(body.size_hint().lower()).unwrap_or(limit).min(MAX_PREALLOCATED_BYTES);
     let mut body = std::pin::pin!(body);
     let mut first = Bytes::new();
-    let mut whole = BytesMut::new();
+    let mut collected = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(ReadError::Cut)?.into_data() else {
             continue;
         };
-        if first.len() + whole.len() + data.len() > limit {
+        if first.len() + collected.len() + data.len() > limit {
             return Err(ReadError::TooLong(limit));
         }
         // Counted before it is kept, so that no body is held without a reservation.
         count(data.len()).ok_or(ReadError::Full)?;
         // A body that comes at once is not copied.
-        if first.is_empty() && whole.is_empty() {
+        if first.is_empty() && collected.is_empty() {
             first = data;
         } else {
-            if whole.is_empty() {
-                whole.reserve(promised.max(first.len() + data.len()));
-                whole.extend_from_slice(&std::mem::take(&mut first));
+            if collected.is_empty() {
+                collected.reserve(promised.max(first.len() + data.len()));
+                collected.extend_from_slice(&std::mem::take(&mut first));
             }
-            whole.extend_from_slice(&data);
+            collected.extend_from_slice(&data);
         }
     }
-    Ok(if whole.is_empty() { first } else { whole.freeze() })
+    Ok(if collected.is_empty() { first } else { collected.freeze() })
 }
 
 #[cfg(test)]

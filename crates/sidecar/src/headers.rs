@@ -44,8 +44,8 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<&str> {
 
 /// Sets the request id for both engines: the client's id, or else this one.
 pub(crate) fn identify(headers: &mut HeaderMap, id: Uuid) {
-    let given = headers.get(&REQUEST_ID).filter(|id| !id.is_empty()).cloned();
-    if let Some(id) = given.or_else(|| HeaderValue::from_str(&id.to_string()).ok()) {
+    let client_id = headers.get(&REQUEST_ID).filter(|id| !id.is_empty()).cloned();
+    if let Some(id) = client_id.or_else(|| HeaderValue::from_str(&id.to_string()).ok()) {
         headers.insert(REQUEST_ID, id);
     }
 }

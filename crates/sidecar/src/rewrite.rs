@@ -11,12 +11,9 @@ use http_body::{Body, Frame};
 use hyper::body::Incoming;
 
 use crate::{
-    body::{BodyError, ProxyBody, passed},
+    body::{BodyError, MAX_RESPONSE_BYTES, ProxyBody, passed},
     usage::{self, Events},
 };
-
-/// A longer response is passed on unchanged, because it is not held.
-const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
 /// Replaces the cached token count in a response, if its content type can contain one.
 pub(crate) fn with_cached_tokens(response: Response<Incoming>, cached_tokens: u64) -> Response<ProxyBody> {
@@ -67,6 +64,7 @@ impl Kind {
             Self::Json { passing: true, .. } => piece,
             Self::Json { held, passing, .. } => {
                 held.extend_from_slice(&piece);
+                // A longer response is passed on unchanged.
                 if held.len() <= MAX_RESPONSE_BYTES {
                     return Bytes::new();
                 }

@@ -58,7 +58,7 @@ where
     B: Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
 {
     let mut share = budget.hold(0).ok_or(Fault::Full)?;
-    let bytes = read_counted(body, limit, |more| share.grow(more)).await.map_err(|error| match error {
+    let bytes = read_counted(body, limit, |bytes| share.grow(bytes)).await.map_err(|error| match error {
         ReadError::TooLong(limit) => Fault::TooLong(limit),
         ReadError::Full => Fault::Full,
         ReadError::Cut(fault) => fault,

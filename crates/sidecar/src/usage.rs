@@ -111,16 +111,16 @@ impl Events {
         // Only the new piece is searched: a line that comes in many pieces would otherwise be read again with each.
         let mut out = BytesMut::with_capacity(self.partial.len() + piece.len());
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            let (line, more) = rest.split_at(end + 1);
-            rest = more;
+            let (line, following) = rest.split_at(end + 1);
+            rest = following;
             if std::mem::take(&mut self.passing) {
                 out.extend_from_slice(line);
             } else if self.partial.is_empty() {
                 self.line(line, &mut out);
             } else {
-                let mut whole = std::mem::take(&mut self.partial);
-                whole.extend_from_slice(line);
-                self.line(&whole, &mut out);
+                let mut joined = std::mem::take(&mut self.partial);
+                joined.extend_from_slice(line);
+                self.line(&joined, &mut out);
             }
         }
         if self.passing {

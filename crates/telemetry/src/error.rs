@@ -16,10 +16,10 @@ pub enum TracesError {
         source: std::io::Error,
     },
     /// A client certificate is configured without its key, or a key without its certificate.
-    #[error("{given} is set, so {missing} must also be set")]
+    #[error("{present} is set, so {missing} must also be set")]
     Half {
         /// The variable that is set.
-        given: String,
+        present: String,
         /// The missing variable.
         missing: String,
     },

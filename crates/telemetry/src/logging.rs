@@ -73,8 +73,8 @@ pub fn init_with<W>(options: &LogOptions, traces: Option<&Traces>, writer: W)
 where
     W: for<'writer> fmt::MakeWriter<'writer> + Send + Sync + 'static,
 {
-    let given = std::env::var("LONGBOAT_LOG").ok().filter(|text| !text.is_empty());
-    let named = given.as_deref().filter(|text| is_filter(text));
+    let variable = std::env::var("LONGBOAT_LOG").ok().filter(|text| !text.is_empty());
+    let named = variable.as_deref().filter(|text| is_filter(text));
     let filter = match (&options.filter, named) {
         (Some(filter), _) => EnvFilter::new(filter),
         (None, Some(text)) => EnvFilter::new(directives(text)),
@@ -107,7 +107,7 @@ where
     if let Some(value) = std::env::var(FORMAT_VARIABLE).ok().filter(|text| !is_format(text)) {
         tracing::warn!(value, "LONGBOAT_LOG_FORMAT is neither text nor json, so it has no effect.");
     }
-    if let Some(value) = given.filter(|text| !is_filter(text)) {
+    if let Some(value) = variable.filter(|text| !is_filter(text)) {
         tracing::warn!(
             value,
             "LONGBOAT_LOG is neither a level (error, warn, info, debug) nor levels by module, so the usual level applies."

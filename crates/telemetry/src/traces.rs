@@ -113,8 +113,8 @@ impl Otlp {
         if variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
             return None;
         }
-        let given = self.otlp_endpoint.clone().filter(|endpoint| !endpoint.is_empty());
-        let endpoint = given
+        let flag = self.otlp_endpoint.clone().filter(|endpoint| !endpoint.is_empty());
+        let endpoint = flag
             .or_else(|| variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"))
             .or_else(|| variable("OTEL_EXPORTER_OTLP_ENDPOINT"));
         let exporter =
@@ -175,9 +175,9 @@ impl Traces {
         let mut exporter =
             builder.build().map_err(|source| TracesError::Exporter { endpoint: endpoint.clone(), source })?;
         exporter.set_resource(&resource);
-        let asked = variable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
+        let protocol = variable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
             .or_else(|| variable("OTEL_EXPORTER_OTLP_PROTOCOL"));
-        if let Some(protocol) = asked.filter(|protocol| protocol != "grpc") {
+        if let Some(protocol) = protocol.filter(|protocol| protocol != "grpc") {
             tracing::warn!(
                 protocol,
                 endpoint,

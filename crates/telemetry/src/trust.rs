@@ -10,7 +10,7 @@ use crate::error::TracesError;
 ///
 /// # Errors
 ///
-/// If a file that a variable names cannot be read, or if only one of certificate and key is given.
+/// If a file that a variable names cannot be read, or if only one of certificate and key is set.
 pub(crate) fn client(variable: impl Fn(&str) -> Option<String>) -> Result<ClientTlsConfig, TracesError> {
     // The variables for traces take precedence over those for all signals.
     let named = |what: &str| {
@@ -30,13 +30,13 @@ pub(crate) fn client(variable: impl Fn(&str) -> Option<String>) -> Result<Client
             Ok(config.identity(Identity::from_pem(read(certificate)?, read(key)?)))
         }
         (None, None) => Ok(config),
-        (Some((_, given)), None) => {
-            let missing = given.replace("CLIENT_CERTIFICATE", "CLIENT_KEY");
-            Err(TracesError::Half { given, missing })
+        (Some((_, present)), None) => {
+            let missing = present.replace("CLIENT_CERTIFICATE", "CLIENT_KEY");
+            Err(TracesError::Half { present, missing })
         }
-        (None, Some((_, given))) => {
-            let missing = given.replace("CLIENT_KEY", "CLIENT_CERTIFICATE");
-            Err(TracesError::Half { given, missing })
+        (None, Some((_, present))) => {
+            let missing = present.replace("CLIENT_KEY", "CLIENT_CERTIFICATE");
+            Err(TracesError::Half { present, missing })
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::{KeyPair, ServerOptions, TlsError, config::certified_key};
 
 /// How often the files are read. Kubernetes updates a mounted secret by replacing a symlink, which file watches on the
 /// target never see. Reading two small files this often costs nothing, and a new certificate is soon in use.
-const INTERVAL: Duration = Duration::from_secs(2);
+pub(crate) const INTERVAL: Duration = Duration::from_secs(2);
 
 /// A server configuration whose certificate can be replaced at run time.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl KeyPairFiles {
     async fn follow(self, mut seen: KeyPair, served: ReplaceableConfig, cancel: CancellationToken) {
         let mut problem = String::new();
         while cancel.run_until_cancelled(tokio::time::sleep(self.interval)).await.is_some() {
-            let kept = match self.read().await {
+            let reloaded = match self.read().await {
                 Ok(pair) if pair == seen => Ok(()),
                 Ok(pair) => served.replace(&pair).map(|()| {
                     seen = pair;
@@ -107,7 +107,7 @@ impl KeyPairFiles {
                 Err(error) => Err(error),
             };
             // The writer may have written only one of the two files yet; the next check sees both. What stays wrong is said once.
-            let found = kept.err().map(|error| error.to_string()).unwrap_or_default();
+            let found = reloaded.err().map(|error| error.to_string()).unwrap_or_default();
             if !found.is_empty() && found != problem {
                 tracing::warn!(error = found, file = %self.certificate.display(), "Kept the previous server certificate.");
             }

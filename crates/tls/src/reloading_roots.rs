@@ -1,6 +1,6 @@
 //! Trusted certificates that are read again when their files change.
 
-use std::{os::unix::fs::MetadataExt, path::PathBuf, sync::Arc, time::Duration};
+use std::{os::unix::fs::MetadataExt, path::PathBuf, sync::Arc};
 
 use arc_swap::ArcSwapOption;
 use rustls::{
@@ -14,10 +14,7 @@ use rustls::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{check_signatures, roots::TrustPaths};
-
-/// How often the files are checked for changes.
-const INTERVAL: Duration = Duration::from_secs(2);
+use crate::{check_signatures, reload::INTERVAL, roots::TrustPaths};
 
 /// The trusted certificates in the files that the environment names, like in [`crate::environment_client_config`], but
 /// always current.

@@ -93,7 +93,7 @@ pub(super) struct Activity {
     /// Streams that were ever opened.
     pub(super) opened: u64,
     /// Whether the peer sent anything.
-    pub(super) heard: bool,
+    pub(super) has_received: bool,
 }
 
 /// The result of a check.
@@ -126,9 +126,9 @@ impl Timers {
         let busy = seen.streams > 0 || seen.opened > self.opened;
         self.opened = seen.opened;
         self.idle = if busy { Duration::ZERO } else { self.idle + passed };
-        self.silent = if seen.heard { Duration::ZERO } else { self.silent + passed };
+        self.silent = if seen.has_received { Duration::ZERO } else { self.silent + passed };
         // Whatever comes is as good as the answer to a PING.
-        self.pinged &= !seen.heard;
+        self.pinged &= !seen.has_received;
         if seen.opened == 0 && self.age >= limits.first {
             return Verdict::Close("it has opened no stream");
         }
@@ -173,20 +173,20 @@ mod tests {
 
     #[test]
     fn a_connection_must_open_a_stream_soon() {
-        let slow = Activity { streams: 0, opened: 0, heard: true };
+        let slow = Activity { streams: 0, opened: 0, has_received: true };
         let seen = verdicts([slow; 3]);
         assert_eq!(seen, [Verdict::Stay, Verdict::Stay, Verdict::Close("it has opened no stream")]);
     }
 
     #[test]
     fn a_connection_without_streams_is_told_to_go_and_closed_if_it_stays() {
-        let idle = Activity { streams: 0, opened: 1, heard: true };
+        let idle = Activity { streams: 0, opened: 1, has_received: true };
         let busy = Activity { streams: 1, ..idle };
         let mut seen = verdicts([busy].into_iter().chain([idle; 7]));
         assert_eq!(seen.pop(), Some(Verdict::Close("it has no stream")));
         assert_eq!(seen.split_off(5), [Verdict::Leave, Verdict::Stay]);
         assert_eq!(seen, [Verdict::Stay; 5]);
-        let short = (1..20).map(|opened| Activity { streams: 0, opened, heard: true });
+        let short = (1..20).map(|opened| Activity { streams: 0, opened, has_received: true });
         assert!(
             verdicts(short).iter().all(|verdict| *verdict == Verdict::Stay),
             "each second had its stream"
@@ -195,11 +195,11 @@ mod tests {
 
     #[test]
     fn a_silent_peer_is_asked_once_and_closed_without_an_answer() {
-        let silent = Activity { streams: 1, opened: 1, heard: false };
-        let heard = Activity { heard: true, ..silent };
+        let silent = Activity { streams: 1, opened: 1, has_received: false };
+        let received = Activity { has_received: true, ..silent };
         let seen = verdicts([silent; 6]);
         assert_eq!(seen[3..], [Verdict::Ping, Verdict::Stay, Verdict::Close("the peer does not answer")]);
-        let answers = [[silent; 4].as_slice(), &[heard]].concat().repeat(3);
+        let answers = [[silent; 4].as_slice(), &[received]].concat().repeat(3);
         let pings = verdicts(answers).iter().filter(|verdict| **verdict == Verdict::Ping).count();
         assert_eq!(pings, 3);
     }

@@ -132,13 +132,13 @@ impl KeyState {
         let sum = tokens.prompt.saturating_add(tokens.completion);
         let usage = &mut self.usage;
         usage.concurrent_requests = usage.concurrent_requests.saturating_sub(1);
-        for (count, more) in [
+        for (count, addition) in [
             (&mut usage.tokens_this_minute, sum),
             (&mut usage.tokens_today, sum),
             (&mut usage.prompt_tokens, tokens.prompt),
             (&mut usage.completion_tokens, tokens.completion),
         ] {
-            *count = count.saturating_add(more);
+            *count = count.saturating_add(addition);
         }
     }
 

@@ -24,7 +24,7 @@ use serde_json::{Error, Value, json};
 use super::parameters::Parameters;
 use crate::{
     MONITORING_PORT, PICKING_ROLE, POD_ROLE, Picking, RoutingInputs,
-    gateways::asked_addresses,
+    gateways::requested_addresses,
     grants::GATEWAY_GROUP,
     keys::{self, KeyCopy, KeyTable, KeyedServices},
     listeners::ServedGateway,
@@ -67,7 +67,7 @@ pub(crate) struct Children {
     pub(super) deployments: Vec<(Key, Deployment)>,
     pub(super) services: Vec<(Key, Service)>,
     /// The names of the Deployments of Gateways that are not accepted: their objects stay as they are.
-    pub(super) kept: BTreeSet<Key>,
+    pub(super) retained: BTreeSet<Key>,
     /// Secrets with API keys that cannot be used, and why.
     pub(super) refused_keys: BTreeMap<Key, String>,
 }
@@ -91,12 +91,12 @@ impl Children {
         for (index, served) in resolved.gateways.iter().enumerate() {
             // A Gateway that is being deleted keeps its objects until it is gone: streams may still run.
             let Ok(parameters) = Parameters::of(observed, &served.gateway) else {
-                all.kept.insert(names::deployment(&served.gateway));
+                all.retained.insert(names::deployment(&served.gateway));
                 continue;
             };
             let plan = GatewayPlan::new(observed, served, &parameters, template);
             if served.refused.is_some() || plan.ports.is_empty() {
-                all.kept.insert(plan.name);
+                all.retained.insert(plan.name);
                 continue;
             }
             let may_write = secrets.contains(&served.key.namespace);
@@ -325,8 +325,8 @@ impl<'a> GatewayPlan<'a> {
             "selector": self.selector(),
             "ports": ports.collect::<Vec<_>>(),
         });
-        let asked = asked_addresses(self.gateway).unwrap_or_default();
-        if let Some(address) = asked.first() {
+        let requested = requested_addresses(self.gateway).unwrap_or_default();
+        if let Some(address) = requested.first() {
             // `loadBalancerIP` is deprecated since Kubernetes 1.24, but has no successor that all providers read.
             let field =
                 if self.parameters.service_type == "LoadBalancer" { "loadBalancerIP" } else { "clusterIP" };

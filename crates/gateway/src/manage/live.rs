@@ -79,10 +79,10 @@ impl Live {
         self.deployments.state()
     }
 
-    /// Writes the objects that differ from the planned ones, and removes those that are neither planned nor kept. Pods start after
+    /// Writes the objects that differ from the planned ones, and removes those that are neither planned nor retained. Pods start after
     /// their account has its rights.
     pub(super) async fn apply(&self, client: &Client, planned: Children) -> Failures {
-        let mut writer = Writer { client, kept: planned.kept, failures: Failures::new() };
+        let mut writer = Writer { client, retained: planned.retained, failures: Failures::new() };
         writer.write_all(planned.accounts, self.accounts.state()).await;
         let copies = self.api_keys.iter().flat_map(Store::state).collect();
         writer.write_all(planned.api_keys, copies).await;
@@ -100,7 +100,7 @@ impl Live {
 struct Writer<'a> {
     client: &'a Client,
     /// The names of Deployments whose objects stay as they are.
-    kept: BTreeSet<Key>,
+    retained: BTreeSet<Key>,
     failures: Failures,
 }
 
@@ -124,7 +124,7 @@ impl Writer<'_> {
         }
         for (key, left) in live {
             // A typing error in a ConfigMap must not take the address of a load balancer away.
-            if deployment_of(left.metadata()).is_some_and(|name| self.kept.contains(&name)) {
+            if deployment_of(left.metadata()).is_some_and(|name| self.retained.contains(&name)) {
                 continue;
             }
             let params = DeleteParams {

@@ -113,13 +113,13 @@ mod tests {
             drain_timeout: Duration::from_secs(90),
             picking: Picking::Gateway,
         };
-        let given = [
+        let parameters = [
             ("serviceType", "ClusterIP"),
             ("replicas", "3"),
             ("drainTimeout", "90s"),
             ("picking", "gateway"),
         ];
-        assert_eq!(read(&given), Ok(expected));
+        assert_eq!(read(&parameters), Ok(expected));
         for (key, value) in [
             ("serviceType", "ExternalName"),
             ("replicas", "-1"),

@@ -9,7 +9,7 @@ use longboat_key::Key;
 use super::parameters::Parameters;
 use crate::{
     MONITORING_PORT, Picking, RoutingInputs,
-    gateways::{self, asked_addresses},
+    gateways::{self, requested_addresses},
     names,
     observed::has_key,
     ports::{Place, Ports, ip_address},
@@ -37,8 +37,8 @@ fn place(
     gateway: &Gateway,
 ) -> Place {
     let parameters = Parameters::of(observed, gateway);
-    let asked = parameters.and_then(|parameters| Ok((parameters.picking, asked_addresses(gateway)?)));
-    let (picking, asked) = match asked {
+    let requested = parameters.and_then(|parameters| Ok((parameters.picking, requested_addresses(gateway)?)));
+    let (picking, requested) = match requested {
         Ok(read) => read,
         Err(problem) => return Place { refused: Some(problem), ..Place::default() },
     };
@@ -50,8 +50,10 @@ fn place(
         .and_then(|deployment| deployment.status.as_ref()?.available_replicas)
         .is_some_and(|available| available > 0);
     let problem = |reason, message| Some(Problem { reason, message });
-    let missing = asked.iter().find(|asked| {
-        !addresses.iter().any(|address| address.value.parse().is_ok_and(|ip: std::net::IpAddr| ip == **asked))
+    let missing = requested.iter().find(|requested| {
+        !addresses
+            .iter()
+            .any(|address| address.value.parse().is_ok_and(|ip: std::net::IpAddr| ip == **requested))
     });
     // What causes the others comes first: without its objects, a Gateway has no address, and so on.
     let unserved = if let Some(failure) = failure {

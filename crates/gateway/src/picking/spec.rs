@@ -31,8 +31,8 @@ pub(super) fn of_machine<'a>(
 /// Returns the pickers of these pools of a cluster, one for each pool. Their flags are those of the Deployment behind the Service
 /// that the pool names, whether its pods run or not: nobody else can say how requests to the pool are picked.
 pub(crate) fn of_cluster(observed: &RoutingInputs, pools: &BTreeSet<Key>) -> Vec<PickerSpec> {
-    let meant = observed.pools.iter().filter(|pool| pools.contains(&Key::of(pool.as_ref())));
-    meant.filter_map(|pool| PickerSpec::of_pool(pool).or_else(|| of_deployment(observed, pool))).collect()
+    let named = observed.pools.iter().filter(|pool| pools.contains(&Key::of(pool.as_ref())));
+    named.filter_map(|pool| PickerSpec::of_pool(pool).or_else(|| of_deployment(observed, pool))).collect()
 }
 
 /// Removes from a workload's pods what [`of_cluster`] does not read.

@@ -68,10 +68,10 @@ pub(crate) fn preflight(head: &Parts, sender: Sender, cors: Option<&Cors>) -> Op
     if sender != Sender::Listed {
         return None;
     }
-    let asked = |name| head.headers.get(name).cloned();
-    let methods = asked(header::ACCESS_CONTROL_REQUEST_METHOD);
+    let requested = |name| head.headers.get(name).cloned();
+    let methods = requested(header::ACCESS_CONTROL_REQUEST_METHOD);
     headers.extend(methods.map(|value| (header::ACCESS_CONTROL_ALLOW_METHODS, value)));
-    let names = asked(header::ACCESS_CONTROL_REQUEST_HEADERS);
+    let names = requested(header::ACCESS_CONTROL_REQUEST_HEADERS);
     headers.extend(names.map(|value| (header::ACCESS_CONTROL_ALLOW_HEADERS, value)));
     headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(PREFLIGHT_SECONDS));
     Some(response)
@@ -79,12 +79,12 @@ pub(crate) fn preflight(head: &Parts, sender: Sender, cors: Option<&Cors>) -> Op
 
 /// Adds CORS headers if the page of the request may read the response. Credentials are never allowed, unless a CORS filter
 /// allows them.
-pub(crate) fn share(asked: Option<HeaderValue>, sender: Sender, headers: &mut HeaderMap) {
+pub(crate) fn share(origin: Option<HeaderValue>, sender: Sender, headers: &mut HeaderMap) {
     // CORS headers of the back end are dropped: this gateway decides.
     headers.remove(header::ACCESS_CONTROL_ALLOW_ORIGIN);
     headers.remove(header::ACCESS_CONTROL_ALLOW_CREDENTIALS);
-    if let (Sender::Listed, Some(asked)) = (sender, asked) {
-        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, asked);
+    if let (Sender::Listed, Some(origin)) = (sender, origin) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
         headers.append(header::VARY, HeaderValue::from_static("Origin"));
     }

@@ -222,13 +222,13 @@ pub(crate) fn service_keys(observed: &RoutingInputs, route: &HTTPRoute) -> Vec<K
 fn keys<'a>(
     observed: &RoutingInputs,
     route: &HTTPRoute,
-    wanted: &str,
+    expected_group: &str,
     references: impl IntoIterator<Item = &'a BackendObjectReference>,
 ) -> Vec<Key> {
     let namespace = Namespace::of(&route.metadata);
     let referred =
         references.into_iter().filter_map(|reference| referred(observed, namespace, reference).ok());
-    referred.filter(|(group, _)| *group == wanted).map(|(_, key)| key).collect()
+    referred.filter(|(group, _)| *group == expected_group).map(|(_, key)| key).collect()
 }
 
 // === impl Link ===

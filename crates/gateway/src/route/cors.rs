@@ -43,11 +43,11 @@ impl Cors {
     }
 
     /// Adds the headers of the response to a preflight.
-    pub(crate) fn answer_preflight(&self, asked: &HeaderMap, headers: &mut HeaderMap) {
-        self.share(asked.get(header::ORIGIN), headers);
-        let methods = self.listed(&self.allow_methods, asked.get(header::ACCESS_CONTROL_REQUEST_METHOD));
+    pub(crate) fn answer_preflight(&self, request: &HeaderMap, headers: &mut HeaderMap) {
+        self.share(request.get(header::ORIGIN), headers);
+        let methods = self.listed(&self.allow_methods, request.get(header::ACCESS_CONTROL_REQUEST_METHOD));
         headers.extend(methods.map(|value| (header::ACCESS_CONTROL_ALLOW_METHODS, value)));
-        let names = self.listed(&self.allow_headers, asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS));
+        let names = self.listed(&self.allow_headers, request.get(header::ACCESS_CONTROL_REQUEST_HEADERS));
         headers.extend(names.map(|value| (header::ACCESS_CONTROL_ALLOW_HEADERS, value)));
         headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from(self.max_age));
     }
@@ -72,10 +72,13 @@ impl Cors {
         }
     }
 
-    /// Returns a list for a header. With credentials, a star means nothing to browsers, so what was asked for is allowed.
-    fn listed(&self, allowed: &[String], asked: Option<&HeaderValue>) -> Option<HeaderValue> {
+    /// Returns a list for a header. With credentials, a star means nothing to browsers, so what the request names is allowed.
+    fn listed(&self, allowed: &[String], requested: Option<&HeaderValue>) -> Option<HeaderValue> {
         if allowed.iter().any(|allowed| allowed == "*") {
-            return asked.filter(|_| self.allow_credentials).cloned().or(Some(HeaderValue::from_static("*")));
+            return requested
+                .filter(|_| self.allow_credentials)
+                .cloned()
+                .or(Some(HeaderValue::from_static("*")));
         }
         HeaderValue::from_str(&allowed.join(", ")).ok().filter(|value| !value.is_empty())
     }

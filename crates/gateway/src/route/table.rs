@@ -89,7 +89,7 @@ fn prefixes(path: &str, longest: usize) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the method of the request that a page means to send, if this one is its preflight.
-fn meant_method(head: &Parts) -> Option<Method> {
+fn preflighted_method(head: &Parts) -> Option<Method> {
     if head.method != Method::OPTIONS || !head.headers.contains_key(header::ORIGIN) {
         return None;
     }
@@ -192,10 +192,10 @@ impl Table {
     pub(crate) fn find(&self, head: &Parts) -> Option<RouteMatch> {
         let host = host(head);
         let listener = self.listeners.first(&host)?;
-        let meant = meant_method(head);
+        let preflighted = preflighted_method(head);
         let matches = |entry: &Entry| {
-            let meant = meant.as_ref().filter(|_| entry.rule.filters.cors.is_some());
-            entry.matcher.matches(head) || meant.is_some_and(|method| entry.matcher.accepts(head, method))
+            let method = preflighted.as_ref().filter(|_| entry.rule.filters.cors.is_some());
+            entry.matcher.matches(head) || method.is_some_and(|method| entry.matcher.accepts(head, method))
         };
         let entry = listener.routes.all(&host).find_map(|path| path.find(head.uri.path(), matches))?;
         Some(RouteMatch { rule: entry.rule.clone(), prefix: entry.matcher.prefix().map(Into::into) })

@@ -216,12 +216,12 @@ pub fn expanded(arguments: impl IntoIterator<Item = OsString>) -> Result<Vec<OsS
             } else {
                 document(value).map_err(|error| wrong(format!("{value}: {error}")))?
             };
-            let more = flags(&text, &rest).map_err(wrong)?;
+            let document_flags = flags(&text, &rest).map_err(wrong)?;
             // The flags of the document come before the given flags, because the last value of a flag counts, also under
             // another name.
             let first = rest.iter().position(|argument| argument.to_string_lossy().starts_with('-'));
             let first = first.unwrap_or(rest.len());
-            rest.splice(first..first, more);
+            rest.splice(first..first, document_flags);
             Ok(rest)
         }
         _ => Err(Error::flag("configuration", "use this flag or --configuration-file, not both")),
@@ -239,17 +239,17 @@ fn document(path: &str) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// The flags that a YAML document stands for, without lists that are given already.
-fn flags(document: &str, given: &[OsString]) -> Result<Vec<OsString>, String> {
+/// The flags that a YAML document stands for, without lists that the arguments have already.
+fn flags(document: &str, arguments: &[OsString]) -> Result<Vec<OsString>, String> {
     let value: Value = serde_saphyr::from_str(document).map_err(|error| error.to_string())?;
     let Value::Object(entries) = value else {
         return Err("expected a mapping of flag names to values".into());
     };
     let is_given = |name: &str| {
-        given.iter().filter_map(|argument| argument.to_str()).any(|argument| {
+        arguments.iter().filter_map(|argument| argument.to_str()).any(|argument| {
             argument
                 .strip_prefix("--")
-                .is_some_and(|argument| argument.split('=').next().is_some_and(|given| given == name))
+                .is_some_and(|argument| argument.split('=').next().is_some_and(|flag| flag == name))
         })
     };
     let mut flags = Vec::new();

@@ -10,10 +10,10 @@ use http_body_util::{BodyExt, Collected, StreamBody};
 use longboat_tls::chain;
 use serde_json::{Value, json};
 
-use super::{head::Head, prefill::MAX_RESPONSE_BYTES};
+use super::head::Head;
 use crate::{
     answer,
-    body::{ProxyBody, full, passed, read},
+    body::{MAX_RESPONSE_BYTES, ProxyBody, full, passed, read},
     chunks::Chunks,
     connectors::Part,
     upstream::Upstream,

@@ -13,11 +13,10 @@ use longboat_tls::chain;
 use super::{
     engines::{Flow, Route},
     head::Head,
-    prefill::MAX_RESPONSE_BYTES,
 };
 use crate::{
     answer,
-    body::{ProxyBody, full, passed, read},
+    body::{MAX_RESPONSE_BYTES, ProxyBody, full, passed, read},
     connectors::{
         Part,
         shared_storage::{self, Verdict},

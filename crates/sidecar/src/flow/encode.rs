@@ -6,10 +6,10 @@ use longboat_tls::chain;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::{engines::Flow, head::Head, prefill::MAX_RESPONSE_BYTES};
+use super::{engines::Flow, head::Head};
 use crate::{
     answer, api,
-    body::{ProxyBody, read},
+    body::{MAX_RESPONSE_BYTES, ProxyBody, read},
     connectors::{
         Part,
         encoder::{self, EmbeddingLocations, Encoder},
@@ -88,10 +88,10 @@ impl Flow {
             headers.insert(headers::REQUEST_ID, id);
         }
         let head = Head { uri: Uri::from_static(api::CHAT), headers };
-        let asked = head.request(Part { body: encoder::body(request, item).into(), rank: None });
+        let item_request = head.request(Part { body: encoder::body(request, item).into(), rank: None });
         let answer = self
             .encoder
-            .send(endpoint, asked)
+            .send(endpoint, item_request)
             .await
             .map_err(|error| format!("encoder {endpoint} did not answer: {}", chain(&error)))?;
         let status = answer.status();

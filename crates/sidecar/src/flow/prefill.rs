@@ -11,16 +11,12 @@ use tracing::Instrument as _;
 use super::head::Head;
 use crate::{
     answer,
-    body::{ProxyBody, full, read},
+    body::{MAX_RESPONSE_BYTES, ProxyBody, full, read},
     connectors::Part,
     spans,
     target::Target,
     upstream::{SendError, Upstream},
 };
-
-/// The longest response of a prefiller or an encoder. A prefill's response contains only one token and the location of the
-/// cache.
-pub(super) const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
 /// Statuses after which another attempt may succeed.
 const TRANSIENT: [StatusCode; 3] =

@@ -62,8 +62,8 @@ impl Decoder {
                 self.shrink(limit);
                 continue;
             } else {
-                let kept = byte & 0xc0 == 0x40;
-                let index = integer(&mut block, if kept { 6 } else { 4 })?;
+                let is_indexed = byte & 0xc0 == 0x40;
+                let index = integer(&mut block, if is_indexed { 6 } else { 4 })?;
                 // Taken out, because an entry of the table is borrowed while they are written.
                 let [mut name, mut value] = std::mem::take(&mut self.scratch);
                 name.clear();
@@ -76,7 +76,7 @@ impl Decoder {
                 string(&mut block, &mut value)?;
                 count(&name, &value)?;
                 field(&name, &value);
-                if kept {
+                if is_indexed {
                     self.insert(&name, &value);
                 }
                 self.scratch = [name, value];
@@ -286,21 +286,21 @@ mod tests {
             [(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "www.example.com")];
         assert_eq!(decode(&mut decoder, &first), Ok(fields(&common)));
         let second = [0x82, 0x86, 0x84, 0xbe, 0x58, 0x86, 0xa8, 0xeb, 0x10, 0x64, 0x9c, 0xbf];
-        let mut wanted = fields(&common);
-        wanted.extend(fields(&[("cache-control", "no-cache")]));
-        assert_eq!(decode(&mut decoder, &second), Ok(wanted));
+        let mut expected = fields(&common);
+        expected.extend(fields(&[("cache-control", "no-cache")]));
+        assert_eq!(decode(&mut decoder, &second), Ok(expected));
         let third = [
             0x82, 0x87, 0x85, 0xbf, 0x40, 0x88, 0x25, 0xa8, 0x49, 0xe9, 0x5b, 0xa9, 0x7d, 0x7f, 0x89, 0x25,
             0xa8, 0x49, 0xe9, 0x5b, 0xb8, 0xe8, 0xb4, 0xbf,
         ];
-        let wanted = fields(&[
+        let expected = fields(&[
             (":method", "GET"),
             (":scheme", "https"),
             (":path", "/index.html"),
             (":authority", "www.example.com"),
             ("custom-key", "custom-value"),
         ]);
-        assert_eq!(decode(&mut decoder, &third), Ok(wanted));
+        assert_eq!(decode(&mut decoder, &third), Ok(expected));
         assert_eq!((decoder.table.len(), decoder.size), (3, 164));
     }
 

@@ -58,7 +58,7 @@ pub(super) async fn connection<P: Processor>(
         have: 0,
         written: 0,
         ending: false,
-        heard: false,
+        has_received: false,
         held: None,
     };
     let period = limits.period();
@@ -66,10 +66,10 @@ pub(super) async fn connection<P: Processor>(
     // After the machine has slept, all missed ticks at once would close connections that had no chance to say anything.
     looks.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
     let mut timers = Timers::default();
-    let mut asked = pin!(shutdown.cancelled());
+    let mut shutdown_requested = pin!(shutdown.cancelled());
     let mut leaving = false;
     let ended = poll_fn(|context| {
-        if !leaving && asked.as_mut().poll(context).is_ready() {
+        if !leaving && shutdown_requested.as_mut().poll(context).is_ready() {
             leaving = true;
             connection.core.leave();
         }
@@ -109,15 +109,15 @@ struct Connection<P: Processor, S> {
     /// Whether the connection ends with an error: it reads no more, and only tells the peer why.
     ending: bool,
     /// Whether bytes have come since the last look.
-    heard: bool,
+    has_received: bool,
     /// The memory of output that the peer does not read.
     held: Option<MemoryReservation>,
 }
 
 impl<P: Processor, S> Connection<P, S> {
     fn seen(&mut self) -> Activity {
-        let heard = std::mem::take(&mut self.heard);
-        Activity { streams: self.core.calls(), opened: self.core.opened(), heard }
+        let has_received = std::mem::take(&mut self.has_received);
+        Activity { streams: self.core.calls(), opened: self.core.opened(), has_received }
     }
 }
 
@@ -126,11 +126,11 @@ impl<P: Processor, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         // First, because it registers the waker: an exchange that ends its wait from here on wakes the connection.
         self.core.poll(context);
         loop {
-            let mut more = false;
+            let mut may_read = false;
             if !self.ending {
                 match self.read(context)? {
                     Read::All => {}
-                    Read::Some => more = true,
+                    Read::Some => may_read = true,
                     Read::End => return Poll::Ready(Ok(())),
                 }
             }
@@ -140,7 +140,7 @@ impl<P: Processor, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
                 return Pin::new(&mut self.io).poll_shutdown(context);
             }
             // Otherwise the socket has the waker: for more bytes, or for room to write.
-            if !(more || all && self.core.can_fill()) {
+            if !(may_read || all && self.core.can_fill()) {
                 return Poll::Pending;
             }
         }
@@ -157,7 +157,7 @@ impl<P: Processor, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
             if room.filled().is_empty() {
                 return Ok(Read::End);
             }
-            self.heard = true;
+            self.has_received = true;
             let have = self.have + room.filled().len();
             match self.core.receive(&self.input[..have]) {
                 Ok(taken) => {

@@ -268,13 +268,13 @@ impl Peer {
         self.allowed += visits;
     }
 
-    fn update(&mut self, stream: u32, more: u32) {
+    fn update(&mut self, stream: u32, increment: u32) {
         if stream == 0 {
-            self.window += i64::from(more);
+            self.window += i64::from(increment);
         } else if let Some(window) = self.windows.get_mut(&stream) {
-            *window += i64::from(more);
+            *window += i64::from(increment);
         }
-        self.send(frame::WINDOW_UPDATE, 0, stream, &more.to_be_bytes());
+        self.send(frame::WINDOW_UPDATE, 0, stream, &increment.to_be_bytes());
     }
 
     fn set_initial_window(&mut self, window: u32) {
@@ -356,12 +356,12 @@ impl Peer {
             }
             frame::RST_STREAM => self.close(stream),
             frame::WINDOW_UPDATE => {
-                let more = payload.iter().fold(0_u32, |more, byte| (more << 8) | u32::from(*byte));
+                let increment = payload.iter().fold(0_u32, |value, byte| (value << 8) | u32::from(*byte));
                 if stream == 0 {
-                    self.credit += i64::from(more);
+                    self.credit += i64::from(increment);
                     assert!(self.credit <= i64::from(CONNECTION_WINDOW), "{}", self.credit);
                 } else if let Some(credit) = self.credits.get_mut(&stream) {
-                    *credit += i64::from(more);
+                    *credit += i64::from(increment);
                     assert!(*credit <= i64::from(STREAM_WINDOW), "{credit}");
                 }
             }
