@@ -40,7 +40,9 @@ pub fn to_text<'d>(differences: impl IntoIterator<Item = &'d Difference>) -> Str
 /// Formats the changes of objects that belong to no service.
 pub fn objects_to_text(changes: &[ChildChange]) -> String {
     let mut text = String::new();
-    changes.iter().for_each(|change| object(&mut text, "", change));
+    for change in changes {
+        object(&mut text, "", change);
+    }
     text
 }
 
