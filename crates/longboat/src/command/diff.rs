@@ -36,7 +36,9 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Comparison> {
             diff_objects::namespaces_exist(&client, &documents, &namespaces).await?;
             let objects = diff_objects::with_cluster(&client, &documents, &settings).await;
             let (observed, hidden) = input::observe_with(client, &settings, namespaces).await?;
-            hidden.iter().for_each(|sentence| printer::labelled("note:", sentence));
+            for sentence in hidden {
+                printer::labelled("note:", sentence);
+            }
             let before = Scene::observed(observed.clone())?;
             anyhow::Ok((before, input::on_top(observed, &documents, &settings)?, objects))
         })?

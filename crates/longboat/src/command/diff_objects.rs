@@ -54,15 +54,15 @@ pub(super) async fn namespaces_exist(
 
 /// Returns the changes of objects between two sets of manifests.
 pub(super) fn between(before: &[Document], after: &[Document]) -> Vec<ChildChange> {
-    let named = |documents: &[Document]| -> BTreeMap<String, Value> {
+    let by_title = |documents: &[Document]| -> BTreeMap<String, Value> {
         let others = documents.iter().filter(|document| !is_composed(document));
         others.map(|document| (title(document), document.object.clone())).collect()
     };
-    let (before, after) = (named(before), named(after));
-    let names: BTreeSet<&String> = after.keys().chain(before.keys()).collect();
-    names
+    let (before, after) = (by_title(before), by_title(after));
+    let titles: BTreeSet<&String> = after.keys().chain(before.keys()).collect();
+    titles
         .into_iter()
-        .filter_map(|name| object_change(name.clone(), before.get(name), after.get(name)))
+        .filter_map(|title| object_change(title.clone(), before.get(title), after.get(title)))
         .collect()
 }
 
