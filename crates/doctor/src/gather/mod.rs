@@ -317,9 +317,9 @@ mod tests {
 
     #[tokio::test]
     async fn webhooks_of_other_kinds_of_kserve_are_not_ours() {
-        let named = |name: &str| json!({"metadata": {"name": name}});
+        let object = |name: &str| json!({"metadata": {"name": name}});
         let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": [
-            named("inferenceservice.serving.kserve.io"), named("llminferenceservice.serving.kserve.io"),
+            object("inferenceservice.serving.kserve.io"), object("llminferenceservice.serving.kserve.io"),
         ]});
         let answer = move |_: http::Request<Body>| {
             let response = http::Response::new(Body::from(list.to_string().into_bytes()));

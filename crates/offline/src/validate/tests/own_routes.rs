@@ -183,7 +183,7 @@ fn a_back_end_without_endpoints_is_named() {
         let away = format!(
             "---\napiVersion: v1\nkind: Service\nmetadata: {{name: away}}\nspec: {{{spec}, ports: [{{port: 80}}]}}\n"
         );
-        said(&format!("{}{route}{away}", service("  router: {route: {}}\n")))
+        finding_lines(&format!("{}{route}{away}", service("  router: {route: {}}\n")))
     };
     let found = to("type: ExternalName, externalName: example.com");
     let start = "12:warning spec.rules[0].backendRefs[0].name: is away, a Service of type ExternalName, which has no endpoints: ";
