@@ -1,6 +1,6 @@
-//! Limits for the HTTP servers of this workspace: a maximum number of connections and of their idle time, an end of responses that
-//! nobody reads, a shutdown on request, a maximum size of buffered bodies, the detection of ambiguous requests, the hosts and web pages
-//! whose requests are accepted. For proxies: the headers that they must not pass on, and their connections to the servers behind them.
+//! Serves HTTP within limits: of connections, their idle time, unread responses and buffered bodies. It refuses ambiguous requests, and
+//! requests from foreign hosts and web pages, and shuts down without cutting responses off. Proxies find here which headers they must not
+//! pass on, and their connections to the servers behind them.
 
 mod budget;
 mod connector;

@@ -110,7 +110,7 @@ pub mod preset {
         TENSORRT_LLM_TEMPLATE,
         LLAMA_CPP_TEMPLATE,
     ];
-    /// Presets that only services use which pinned them before they left the well-known ones.
+    /// Former well-known presets. Only services that pinned them still use them.
     pub const RETIRED: [&str; 1] = [SCHEDULER_LATENCY_PREDICTOR];
 
     /// Every preset that is shipped.

@@ -70,7 +70,7 @@ pub(crate) fn allocate(
     let spec = &mut value["spec"];
     if spec["type"] == "ExternalName" {
         if let Some(fields) = spec.as_object_mut() {
-            // A new one must not have them, which its validation says.
+            // Only in an update: in a new Service, validation refuses these fields.
             let lost = ADDRESS_FIELDS.iter().filter(|_| live.is_some());
             lost.chain(&["internalTrafficPolicy"]).for_each(|key| drop(fields.remove(*key)));
         }

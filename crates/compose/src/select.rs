@@ -167,3 +167,21 @@ fn arguments(scheduler: &Value) -> Option<Vec<&str>> {
     let main = containers.iter().find(|c| c.get("name").is_some_and(|n| n == MAIN_CONTAINER))?;
     Some(main.get("args")?.as_array()?.iter().filter_map(Value::as_str).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_shipped_preset_has_a_condition_of_its_own() {
+        let mut reasons: Vec<&str> = preset::shipped().map(why).collect();
+        let all = reasons.len();
+        reasons.sort_unstable();
+        reasons.dedup();
+        assert_eq!(reasons.len(), all);
+        assert!(
+            !reasons.contains(&why("worker-pipeline-parallel")),
+            "the condition of presets that are not shipped"
+        );
+    }
+}

@@ -25,7 +25,7 @@ use tokio::{
 use longboat_key::{Key, Uid};
 use longboat_watch::{has_code, is_temporary, text_of};
 
-use crate::ending::TerminatingNamespaces;
+use crate::terminating_namespaces::TerminatingNamespaces;
 
 /// The most events that wait to be written: those of a thousand services at once. Further events are dropped. Events only
 /// inform people, and nothing depends on them.

@@ -18,12 +18,12 @@ use crate::{
     events,
     fence::Fence,
     health::{self, Listen},
+    ignored_flags::IgnoredFlags,
     installed,
     metrics::{Metrics, MetricsSettings, Monitoring},
     outbound,
     readiness::{Check, Readiness},
     run,
-    upstream::Upstream,
     webhook::{Clock, Settings, Webhooks},
 };
 
@@ -69,7 +69,7 @@ pub struct ProcessArgs {
 
     /// Flags of the reference's manager that have no effect.
     #[command(flatten)]
-    pub upstream: Upstream,
+    pub ignored_flags: IgnoredFlags,
 }
 
 /// A controller whose ports are bound, and that is not running yet.
@@ -91,7 +91,7 @@ impl Process {
     /// # Errors
     /// If a port is in use, or flags contradict each other.
     pub async fn bind(args: ProcessArgs) -> Result<Self, Error> {
-        for warning in args.upstream.warnings() {
+        for warning in args.ignored_flags.warnings() {
             tracing::warn!("{warning}");
         }
         args.election.check()?;

@@ -64,7 +64,7 @@ async fn dry_run_refusal<K: Child + WatchedKind + Serialize>(
     let (verb, answer) = match K::observed(seen).get(namespace, name) {
         None => ("create", api.create(&dry_run, child).await),
         // Its successor can only be created when it is gone, and then it is too late to ask.
-        Some(live) if child.is_fixed(live) => {
+        Some(live) if child.must_be_recreated(live) => {
             let causes = refusal.causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message));
             let causes: Vec<String> = causes.collect();
             return Some(format!("failed to create {reference}: {}", causes.join(", ")));

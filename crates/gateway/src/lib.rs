@@ -14,16 +14,16 @@ mod attach;
 mod certificates;
 mod client_certificates;
 mod features;
-mod front;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod gateways;
 mod grants;
 mod keys;
 mod listeners;
-mod machine;
+mod local_gateway;
 mod manage;
 mod metrics;
+mod model_directory;
 mod monitoring;
 mod names;
 mod namespaces;
@@ -54,8 +54,8 @@ mod tests;
 
 pub use attach::{attachment_problem, certificate_problems, listener_problems, route_problems};
 pub use keys::{KeyLimits, KeyReport, KeyUsage, LABEL as API_KEY_LABEL, api_key_problems};
+pub use local_gateway::{Gateway, Keys, Queue, start};
 pub use longboat_accept::Guard;
-pub use machine::{Gateway, Keys, Queue, start};
 pub use manage::{PodTemplate, manage, parameters_problem};
 pub use observed::RoutingInputs;
 pub use picking::Picking;

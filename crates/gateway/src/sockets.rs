@@ -251,7 +251,7 @@ mod tests {
         let first = assigned(&observed, &BTreeMap::new(), &range);
         let found: Vec<_> = first.iter().map(|(key, address)| format!("{} {address}", &*key.name)).collect();
         // There is no address left for the last one.
-        assert_eq!(found, ["elsewhere 127.9.0.5", "empty 127.9.0.4", "unchanged 127.9.0.2", "new 127.9.0.3"]);
+        assert_eq!(found, ["elsewhere 127.9.0.5", "empty 127.9.0.4", "new 127.9.0.3", "unchanged 127.9.0.2"]);
         assert_eq!(assigned(&observed, &first, &range), first);
     }
 }

@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     RoutingInputs,
-    front::{Directory, PublishedService},
     keys::{KeyTable, KeyedServices},
+    model_directory::{Directory, PublishedService},
     ports::Ports,
     resolved::{Resolved, ResolvedRoute},
     route::{BackendResolver, Entrance, Entry, Rule, Table},

@@ -107,7 +107,7 @@ impl LeaseObservation {
     }
 }
 
-/// The lease as its holder leaves it, so that any replica can take it at once.
+/// The lease after its release: any replica may take it at once.
 pub(crate) fn released(held: &LeaseSpec, now: Timestamp) -> LeaseSpec {
     LeaseSpec {
         holder_identity: Some(String::new()),

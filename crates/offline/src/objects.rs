@@ -89,7 +89,7 @@ fn write<K: Child + Serialize>(planned: &[K], snapshot: &Snapshot, all: &mut Vec
             (found, _) => {
                 let mut after = object.clone();
                 // A live object that must be replaced leaves nothing to its successor.
-                if let Some(found) = found.filter(|found| !object.is_fixed(found)) {
+                if let Some(found) = found.filter(|found| !object.must_be_recreated(found)) {
                     after.carry_over(found);
                 }
                 after.fill_in_defaults();

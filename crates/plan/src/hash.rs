@@ -1,4 +1,4 @@
-//! Hashes.
+//! A hash over a list of strings, for names and annotations.
 
 use sha2::{Digest, Sha256};
 

@@ -161,7 +161,7 @@ fn is_routable(service: &LLMInferenceService) -> bool {
     let Some(status) = &service.status else { return false };
     let is_false =
         |row: &Row| status.conditions.iter().any(|found| found.type_ == row.type_ && found.is_false());
-    if conditions::ALL.iter().filter(|row| row.carries_traffic).any(is_false) {
+    if conditions::ALL.iter().filter(|row| row.blocks_peers_when_false).any(is_false) {
         return false;
     }
     let serves = |workload: &ScaledReference| workload.ready_replicas.is_some_and(|ready| ready > 0);

@@ -64,7 +64,7 @@ pub fn children(
     let Draft { children, certificates, events } = draft;
     let mut remove =
         prune::unplanned_children(&context, &children, problem.as_ref().map(|problem| problem.phase));
-    workload::handover::keep_predecessor(&context, &mut remove);
+    workload::predecessor::keep_predecessor(&context, &mut remove);
     let mut reads = snapshot.reads(context.uid);
     let own: BTreeSet<ObjectKey> = children.references().map(|child| child.key()).collect();
     // A change of an object under one of these names reaches the service as a change of its own child.

@@ -121,7 +121,19 @@ impl Problem {
             (_, ChildKind::LeaderWorkerSet) => Self::multi_node(types::WORKER_WORKLOAD_READY, message),
             (_, ChildKind::HorizontalPodAutoscaler | ChildKind::ScaledObject) => Self::scaling(message),
             (_, ChildKind::Service) => Self::workload_service(message),
-            _ => Self::single_node(message),
+            (
+                _,
+                ChildKind::Deployment
+                | ChildKind::ServiceAccount
+                | ChildKind::Role
+                | ChildKind::RoleBinding
+                | ChildKind::ClusterRoleBinding
+                | ChildKind::ResourceClaimTemplate
+                | ChildKind::PodDisruptionBudget
+                | ChildKind::NetworkPolicy
+                | ChildKind::InferencePool
+                | ChildKind::InferencePoolX,
+            ) => Self::single_node(message),
         }
     }
 }

@@ -13,7 +13,7 @@ pub(crate) const MAX_CHOICES: usize = 128;
 const MAX_LOGPROBS: i64 = 20;
 /// The most stop strings, and the most stop tokens, of one request.
 const MAX_STOPS: usize = 64;
-/// Texts of one request that its answers do not have, and bytes of one of them: each is looked for before each token.
+/// The most `bad_words` of a request, and the most bytes of one: every token is compared with all of them.
 const MAX_BAD_WORDS: usize = 256;
 const MAX_BAD_WORD: usize = 256;
 

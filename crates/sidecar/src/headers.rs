@@ -19,7 +19,7 @@ pub(crate) const ENGINE_RANK: HeaderName = HeaderName::from_static("x-data-paral
 /// The id of the request, which is the same for both engines.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Headers that control this sidecar. They are removed, so that another sidecar behind it does not obey them.
+/// Headers that control this sidecar. They are removed, so that a sidecar behind this one does not obey them.
 const STEERING: [HeaderName; 3] = [PREFILLER, ENCODERS, SOURCE];
 
 /// Changes a client's headers to those that an engine may see.

@@ -99,8 +99,8 @@ pub(crate) async fn start(
 // === impl Generation ===
 
 impl Generation {
-    /// Waits until the engine admits the next answer, and adds the further ones that have room beside it at once. If they kept their
-    /// places while they wait for each other, they could wait for ever.
+    /// Waits until the engine admits the next answer, and adds the further ones that have room beside it at once. Waiting
+    /// answers hold no places: otherwise they could deadlock.
     async fn admit(&mut self) -> Result<(), Refusal> {
         while let Some(WaitingChoice { prompt, caches, choice }) = self.waiting.front() {
             let admitted = self.engine.admit(prompt, choice.answer.tokens.len(), *caches);

@@ -64,15 +64,15 @@ pub struct Means {
 pub struct KindDifference {
     /// The kind.
     pub kind: RequestKind,
-    /// Its requests.
+    /// The sampled requests of this kind.
     pub sampled: usize,
-    /// Those that go elsewhere: with and without their prefix, to another endpoint if none has it, or nowhere.
+    /// Requests for which this policy decides otherwise: another endpoint with or without their prefix, or none.
     pub moved: usize,
-    /// Those that leave the endpoint with their prefix.
+    /// Requests that leave the endpoint with their prefix.
     pub left_prefix: usize,
-    /// Those that go to the endpoint with their prefix instead.
+    /// Requests that move to the endpoint with their prefix.
     pub joined_prefix: usize,
-    /// Those that only this policy refuses.
+    /// Requests that only this policy refuses.
     pub refused: Pair<usize>,
     /// What those that go elsewhere gain and lose.
     pub moved_means: Means,

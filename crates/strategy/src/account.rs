@@ -7,7 +7,7 @@ use super::Strategy;
 pub(crate) struct ServiceAccount;
 
 impl Strategy for ServiceAccount {
-    fn shows_deleted(&self) -> bool {
+    fn returns_deleted_object(&self) -> bool {
         true
     }
 }

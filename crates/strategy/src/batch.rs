@@ -30,7 +30,7 @@ impl Strategy for Batch {
         }
     }
 
-    fn settle(&self, value: &mut Value) {
+    fn complete_on_read(&self, value: &mut Value) {
         if *self == Self::Job && value["metadata"]["labels"].is_null() {
             value["metadata"]["labels"] = value["spec"]["template"]["metadata"]["labels"].clone();
         }

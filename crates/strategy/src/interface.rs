@@ -12,8 +12,8 @@ pub trait Strategy: Debug + Sync {
     /// Changes an object before the defaults of its type are filled in.
     fn default(&self, _value: &mut Value) {}
 
-    /// Returns the field, with its holder, for which this object will be refused if it is empty. Go omits such a field only when
-    /// it writes the object, so the error shows whether it was there.
+    /// Returns the holder and the name of a field for which this object is refused if it is empty. Go omits empty fields when it encodes an
+    /// object, but the error differs between an empty and a missing field.
     fn refused_if_empty(&self, _value: &Value) -> Option<(&'static str, &'static str)> {
         None
     }
@@ -22,7 +22,7 @@ pub trait Strategy: Debug + Sync {
     fn prepare_create(&self, _value: &mut Value) {}
 
     /// Sets the fields in a new object that kube-apiserver sets when it reads a stored object. They are not validated.
-    fn settle(&self, _value: &mut Value) {}
+    fn complete_on_read(&self, _value: &mut Value) {}
 
     /// Restores the fields that an update cannot change.
     fn prepare_update(&self, _value: &mut Value, _live: &Value) {}
@@ -47,12 +47,12 @@ pub trait Strategy: Debug + Sync {
     }
 
     /// Returns the grace period in seconds.
-    fn grace(&self, _stored: &Value, _asked: Option<i64>) -> i64 {
+    fn grace_period_seconds(&self, _stored: &Value, _requested: Option<i64>) -> i64 {
         0
     }
 
     /// Whether anything other than the finalizers in the metadata delays the deletion of an object.
-    fn is_held(&self, _value: &Value) -> bool {
+    fn delays_deletion(&self, _value: &Value) -> bool {
         false
     }
 
@@ -75,7 +75,7 @@ pub trait Strategy: Debug + Sync {
     }
 
     /// Whether the answer to a deletion is the object instead of a Status.
-    fn shows_deleted(&self) -> bool {
+    fn returns_deleted_object(&self) -> bool {
         false
     }
 

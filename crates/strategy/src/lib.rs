@@ -96,8 +96,9 @@ pub fn default(resource: &Resource, value: &mut Value) {
     if !value["metadata"].is_object() {
         value["metadata"] = json!({});
     }
-    // An empty list of owners is a request to forget all owners, so it must not become a missing one.
-    let owners = value["metadata"].as_object_mut().and_then(|metadata| metadata.remove("managedFields"));
+    // An empty `managedFields` is a request to forget all managers, so it must not become a missing one.
+    let managed_fields =
+        value["metadata"].as_object_mut().and_then(|metadata| metadata.remove("managedFields"));
     let strategy = resource.strategy();
     strategy.default(value);
     let shown = strategy.refused_if_empty(value);
@@ -114,8 +115,8 @@ pub fn default(resource: &Resource, value: &mut Value) {
     {
         holder.insert(field.to_owned(), empty);
     }
-    if let Some(owners) = owners {
-        value["metadata"]["managedFields"] = owners;
+    if let Some(managed_fields) = managed_fields {
+        value["metadata"]["managedFields"] = managed_fields;
     }
 }
 

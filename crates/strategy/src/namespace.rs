@@ -55,7 +55,7 @@ impl Strategy for Namespace {
         }
     }
 
-    fn is_held(&self, value: &Value) -> bool {
+    fn delays_deletion(&self, value: &Value) -> bool {
         value["spec"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty())
     }
 

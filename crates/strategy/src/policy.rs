@@ -50,7 +50,7 @@ impl Strategy for ResourceQuota {
         value["status"] = json!({});
     }
 
-    fn shows_deleted(&self) -> bool {
+    fn returns_deleted_object(&self) -> bool {
         true
     }
 }

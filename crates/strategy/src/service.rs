@@ -94,7 +94,7 @@ impl Strategy for Service {
         true
     }
 
-    fn shows_deleted(&self) -> bool {
+    fn returns_deleted_object(&self) -> bool {
         true
     }
 

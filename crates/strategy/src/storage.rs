@@ -64,7 +64,7 @@ impl Strategy for Claim {
         ))
     }
 
-    fn shows_deleted(&self) -> bool {
+    fn returns_deleted_object(&self) -> bool {
         true
     }
 }

@@ -40,7 +40,7 @@ impl Strategy for PodTemplate {
         differs(value, live, true)
     }
 
-    fn shows_deleted(&self) -> bool {
+    fn returns_deleted_object(&self) -> bool {
         true
     }
 }

@@ -68,7 +68,7 @@ impl Strategy for Volume {
         }
     }
 
-    fn shows_deleted(&self) -> bool {
+    fn returns_deleted_object(&self) -> bool {
         true
     }
 }

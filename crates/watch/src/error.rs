@@ -15,7 +15,7 @@ pub fn watch_has_code(error: &watcher::Error, code: u16) -> bool {
     )
 }
 
-/// Whether a request may succeed if it is repeated: it had no response, or one that asks for that.
+/// Whether a request may succeed if it is repeated: it had no response, or the status 429 or 5xx.
 pub fn is_temporary(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => status.code == 429 || status.code >= 500,

@@ -11,8 +11,8 @@ pub struct Row {
     pub part_of: Option<&'static str>,
     /// What happens to the condition when the service is stopped.
     pub when_stopped: WhenStopped,
-    /// Whether other services send no traffic to this one while the condition is false.
-    pub carries_traffic: bool,
+    /// Whether this service gets traffic of other services of its group only while the condition is not false.
+    pub blocks_peers_when_false: bool,
 }
 
 /// What happens to a condition when the service is stopped.
@@ -41,7 +41,7 @@ macro_rules! conditions {
                 about: concat!($($about),*),
                 part_of: conditions!(@whole $whole),
                 when_stopped: WhenStopped::$stopped,
-                carries_traffic: conditions!(@traffic $traffic),
+                blocks_peers_when_false: conditions!(@traffic $traffic),
             },)*
         ];
     };

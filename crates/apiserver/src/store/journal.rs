@@ -177,8 +177,8 @@ impl Journal {
     }
 }
 
-/// Makes the file of a new store. It gets its name only when it is a database, so an empty file of this name is not what a
-/// store that was killed has left: it is damage, and must not open as a store without objects.
+/// Creates the file of a new store. The file gets its final name only as a valid database. So an empty file of that name is damage,
+/// and must not open as a store without objects.
 fn create(path: &Path, open: OpenDatabase) -> Result<(), redb::Error> {
     match std::fs::metadata(path) {
         Ok(metadata) if metadata.len() == 0 => {

@@ -109,7 +109,7 @@ async fn attempt(
     let services = allocation::allocate(call.state, resource, &mut value, None)?;
     let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     validate(call, None, &name, &value, None)?;
-    resource.strategy().settle(&mut value);
+    resource.strategy().complete_on_read(&mut value);
     admit::validate(call.state, &review, Some(&value), &mut call.warnings).await?;
     let key = Key::new(namespace.clone(), name.clone());
     if dry_run {

@@ -76,7 +76,7 @@ impl Writer<'_> {
             {
                 return Ok(live);
             }
-            if desired.is_fixed(&live) {
+            if desired.must_be_recreated(&live) {
                 match self.delete_immutable(&api, reference, &live).await? {
                     None => return self.create(&api, reference, &desired, sent).await,
                     Some(present) => {
@@ -154,7 +154,8 @@ impl Writer<'_> {
         let metadata = live.metadata();
         let preconditions =
             Preconditions { uid: metadata.uid.clone(), resource_version: metadata.resource_version.clone() };
-        let propagation = if K::INHERITS { DeleteParams::orphan() } else { DeleteParams::background() };
+        let propagation =
+            if K::ORPHANS_DEPENDENTS { DeleteParams::orphan() } else { DeleteParams::background() };
         match api.delete(&reference.key.name, &propagation.preconditions(preconditions)).await {
             Ok(_) => {}
             Err(error) if has_code(&error, 404) => return Ok(None),

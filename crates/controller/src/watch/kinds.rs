@@ -132,9 +132,8 @@ pub(crate) trait Rules: Metadata<Ty = ObjectMeta> + Clone {
         false
     }
 
-    /// The services that a change concerns even if they do not depend on the object: the one that controls it, or that its
-    /// labels name. A child that lost its owner reference still has the labels, and so does a Service whose addresses are in
-    /// a certificate.
+    /// The services to enqueue for a change, besides those that depend on the object: its controller, or the service that its labels name.
+    /// A child that lost its owner reference still has the labels, and so does a Service whose addresses are in a certificate.
     fn concerns(&self) -> Vec<Key> {
         related_service(self.metadata()).into_iter().collect()
     }

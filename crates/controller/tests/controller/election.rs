@@ -8,7 +8,9 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
 use kube::{Api, api::PostParams};
-use longboat_controller::{Args, Election, Error, Listen, Process, ProcessArgs, Upstream, webhook::Settings};
+use longboat_controller::{
+    Args, Election, Error, IgnoredFlags, Listen, Process, ProcessArgs, webhook::Settings,
+};
 use longboat_testkit::{Faults, TestCluster, faulty};
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -57,7 +59,7 @@ impl Replica {
             metrics: longboat_controller::MetricsSettings::default(),
             logs: longboat_telemetry::zap::Zap::default(),
             traces: longboat_telemetry::traces::Otlp::default(),
-            upstream: Upstream::default(),
+            ignored_flags: IgnoredFlags::default(),
         };
         let process = Process::bind(args).await.unwrap();
         let (faults, stop) = (Faults::default(), CancellationToken::new());

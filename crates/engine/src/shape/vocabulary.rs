@@ -25,7 +25,7 @@ pub(crate) struct Vocabulary(pub(super) ParserFactory);
 // === impl Vocabulary ===
 
 impl Vocabulary {
-    /// Prepares the tokens: their bytes, which special ones do not have, and those that end an answer.
+    /// Takes the bytes of each token (none for special tokens), and the tokens that end an answer.
     pub(crate) fn new(mut tokens: Vec<Vec<u8>>, ends: impl Iterator<Item = u32>) -> Result<Self, String> {
         let ends: Vec<u32> = ends.filter(|end| (*end as usize) < tokens.len()).collect();
         for end in &ends {

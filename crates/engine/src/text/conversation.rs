@@ -140,7 +140,7 @@ pub(super) fn charge_text(state: &State<'_, '_>, value: &Value) -> Result<(), mi
     Ok(())
 }
 
-/// Python's methods of values. Those that make more than they get take its cost first.
+/// Python's methods of values. The memory of a result that may be larger than its input is charged first.
 fn method(
     state: &mut State<'_, '_>,
     value: &Value,

@@ -24,11 +24,11 @@ pub struct LocalPicker {
 }
 
 pub(super) enum State {
-    /// It does not run yet, or will be started again.
+    /// The picker does not run yet, or will be started again.
     Starting,
-    /// It needs something of its pod, so it runs there.
+    /// The picker needs something of its pod, so it runs there.
     InPod,
-    /// It has failed, and will be started again.
+    /// The picker has failed, and will be started again.
     Failed(String),
     Running(Arc<PoolPicker>),
 }

@@ -33,12 +33,12 @@ pub struct Host {
 struct PickerTask {
     spec: PickerSpec,
     picker: Arc<LocalPicker>,
-    /// The picker that answers until this one does.
+    /// The previous picker, which answers until this one is ready.
     former: Former,
     _stop: DropGuard,
 }
 
-/// A picker that its successor ends, or another successor takes over before.
+/// A picker that still answers. Its successor ends it once ready, unless a later successor takes it over first.
 type Former = Arc<Mutex<Option<PickerTask>>>;
 
 // === impl Host ===

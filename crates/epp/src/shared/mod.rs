@@ -261,7 +261,7 @@ impl Cluster {
     }
 }
 
-/// A pod that picks. One that ends answers until others have taken its pools, although it says that it is not ready.
+/// A pod that picks. A terminating pod is not ready, but still answers until others have taken its pools.
 fn replica(pod: &Pod) -> Option<Replica> {
     let status = pod.status.as_ref()?;
     let is_ready = is_ready(status);

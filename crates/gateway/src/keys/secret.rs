@@ -57,7 +57,7 @@ pub(crate) fn hash_keys(secret: &mut Secret) {
         if KEY_BYTES.contains(&key.len()) && key.iter().all(u8::is_ascii_graphic) {
             hashes.extend(HEXLOWER.encode(&digest(key)).into_bytes());
         } else {
-            // Not a hash, so that reading it says which key is wrong.
+            // `-` is no hash, so readers of the copy can name the invalid key.
             hashes.push(b'-');
         }
     }

@@ -27,9 +27,8 @@ pub enum Picking {
     Gateway,
 }
 
-/// Runs the pickers of one machine until shutdown. Those of pods are in the gateway, if it is to pick, and then it also answers health
-/// checks and serves metrics on the addresses of the pods, which leave it their ports. A pool that names no picker always has one in the
-/// gateway, with the default configuration.
+/// Runs the pickers of one machine until shutdown. If the gateway picks, it also answers the health checks and serves the metrics of the
+/// pickers' pods, on their addresses. A pool that names no picker always has one in the gateway, with the default configuration.
 pub(crate) async fn run(
     client: Client,
     picking: Picking,

@@ -369,10 +369,10 @@ impl Proxy {
                 Box::pin(self.pickers.exchange(&self.upstream, pool, head, upload, limits)).await
             }
         };
-        // Within the stream of events, so that it ends with one.
+        // The deadline applies inside an event stream, so that an expired stream ends with an error event.
         response = match deadline {
             Some(deadline) => {
-                // For a client that does not read: nobody asks the body then.
+                // For a client that does not read: then nobody polls the body, which has the deadline.
                 response.extensions_mut().insert(SendDeadline(deadline + END_TIMEOUT));
                 response.map(|body| body.until(deadline))
             }

@@ -15,7 +15,7 @@ use super::{
 };
 use longboat_key::Key;
 
-use crate::{front::Directory, tables::Tables};
+use crate::{model_directory::Directory, tables::Tables};
 
 /// How to handle a request to the root.
 pub(super) enum Root {

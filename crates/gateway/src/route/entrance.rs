@@ -12,7 +12,7 @@ use super::{
     rule::{Rule, WeightedBackend},
     table::{Entry, Table},
 };
-use crate::front::PublishedService;
+use crate::model_directory::PublishedService;
 
 /// Replaces the star of a wildcard host name, as in the addresses of services.
 const WILDCARD: &str = "inference";

@@ -48,7 +48,7 @@ pub(crate) struct Redirect {
 }
 
 /// The filters of rules that are implemented.
-pub(super) const OF_RULES: [&str; 6] = [
+pub(super) const RULE_FILTERS: [&str; 6] = [
     "RequestHeaderModifier",
     "ResponseHeaderModifier",
     "URLRewrite",
@@ -57,7 +57,7 @@ pub(super) const OF_RULES: [&str; 6] = [
     "CORS",
 ];
 /// The filters of back ends that are implemented.
-pub(super) const OF_BACK_ENDS: [&str; 5] =
+pub(super) const BACK_END_FILTERS: [&str; 5] =
     ["RequestHeaderModifier", "ResponseHeaderModifier", "URLRewrite", "RequestRedirect", "RequestMirror"];
 
 /// Returns the filters that are not implemented, by field path.

@@ -173,10 +173,10 @@ fn unsupported(rule: &HTTPRouteRule, at: &str) -> Vec<String> {
             fields.push(format!("{at}.timeouts.{name}"));
         }
     }
-    fields.extend(filter::unsupported(&rule.filters, at, &filter::OF_RULES));
+    fields.extend(filter::unsupported(&rule.filters, at, &filter::RULE_FILTERS));
     for (number, backend) in rule.backend_refs.iter().enumerate() {
         let at = format!("{at}.backendRefs[{number}]");
-        fields.extend(filter::unsupported(&backend.filters, &at, &filter::OF_BACK_ENDS));
+        fields.extend(filter::unsupported(&backend.filters, &at, &filter::BACK_END_FILTERS));
     }
     fields
 }

@@ -44,7 +44,14 @@ fn vllm_reads_every_variable_that_the_code_the_book_and_the_presets_name() {
 #[test]
 fn vllm_has_every_connector_that_the_code_the_book_and_the_presets_name() {
     // Connectors of HTTP clients, and a type of the API.
-    let ours = ["HttpConnector", "HttpsConnector", "TlsConnector", "TimedConnector", "KVCacheOffloadingSpec"];
+    let ours = [
+        "HttpConnector",
+        "HttpsConnector",
+        "TcpConnector",
+        "TlsConnector",
+        "TimedConnector",
+        "KVCacheOffloadingSpec",
+    ];
     let kind = |word: &str| {
         let kind = ["Connector", "OffloadingSpec"].iter().find_map(|end| word.strip_suffix(end))?;
         Some(kind.starts_with(|c: char| c.is_ascii_uppercase()))

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum, ValueHint, value_parser};
 use longboat_key::Namespace;
 
 use super::{
-    look::{ClusterArgs, LookArgs},
+    inspect::{ClusterArgs, InspectArgs},
     numbers::MAX_TIMEOUT_SECONDS,
     output::Format,
 };
@@ -55,7 +55,7 @@ pub(crate) struct UpgradeArgs {
     #[arg(long, value_name = "IMAGE")]
     pub(crate) image: Option<String>,
     #[command(flatten)]
-    pub(crate) look: LookArgs,
+    pub(crate) look: InspectArgs,
 }
 
 /// Arguments of `uninstall`.

@@ -7,7 +7,7 @@ use longboat_key::Namespace;
 
 use super::{
     folders,
-    look::{ClusterArgs, LookArgs},
+    inspect::{ClusterArgs, InspectArgs},
     output::{Format, OutputFormat},
 };
 
@@ -130,7 +130,7 @@ pub(crate) struct ExplainArgs {
     #[arg(long, value_name = "[NAMESPACE/]NAME")]
     pub(crate) service: Option<String>,
     #[command(flatten)]
-    pub(crate) look: LookArgs,
+    pub(crate) look: InspectArgs,
 }
 
 /// Arguments of `diff`.
@@ -147,7 +147,7 @@ pub(crate) struct DiffArgs {
     #[arg(long, value_name = "DIR|none|builtin", value_hint = ValueHint::AnyPath)]
     pub(crate) from_presets: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) look: LookArgs,
+    pub(crate) look: InspectArgs,
 }
 
 // === impl ExplainArgs ===

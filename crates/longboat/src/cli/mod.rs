@@ -3,8 +3,8 @@
 mod elsewhere;
 mod folders;
 mod help;
+mod inspect;
 mod install;
-mod look;
 mod manifests;
 mod numbers;
 pub(crate) mod output;
@@ -21,8 +21,8 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 
 pub(crate) use self::{
+    inspect::{ClusterArgs, DashboardArgs, DoctorArgs, StatusArgs, WhyArgs},
     install::{InstallArgs, Services, UninstallArgs, UpgradeArgs},
-    look::{ClusterArgs, DashboardArgs, DoctorArgs, StatusArgs, WhyArgs},
     manifests::{Api, DiffArgs, EnvironmentArgs, ExplainArgs, ManifestArgs, RenderArgs, ValidateArgs},
     output::{Format, OutputFormat},
     run::{ModelArgs, ModelsCommand, RunArgs},

@@ -183,7 +183,10 @@ fn unreachable(address: &str, error: &kube::Error) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use tokio::{io::AsyncWriteExt, net::TcpListener};
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
 
     use super::*;
 
@@ -236,6 +239,8 @@ mod tests {
         assert!(client.apiserver_version().await.is_err());
         let answer = async {
             let (mut stream, _) = restarted.accept().await.unwrap();
+            // hyper takes a response that comes before its request for a broken connection.
+            assert_ne!(stream.read(&mut [0; 1024]).await.unwrap(), 0);
             let version = json!({
                 "major": "1", "minor": "34", "gitVersion": "v1.34.0", "gitCommit": "", "gitTreeState": "", "buildDate": "",
                 "goVersion": "", "compiler": "", "platform": "",

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &CompletionArgs) {
 /// The command without the verbs that help does not list: scripts would offer them.
 fn listed(command: &Command) -> Command {
     let verbs: Vec<Command> = command.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned().collect();
-    // A command keeps the verbs that it has, so this one has only the arguments of the other.
+    // clap cannot remove a subcommand, so a new command gets the arguments and the visible verbs.
     Command::new("longboat").args(command.get_arguments().cloned()).subcommands(verbs)
 }
 

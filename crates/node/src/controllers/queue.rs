@@ -66,7 +66,7 @@ pub(super) trait Reconcile<K: CachedKind>: Send {
     }
 }
 
-/// Runs a controller of these objects until `cancel`. Their changes trigger it, and so do the `others`.
+/// Runs a controller of these objects until `cancel`. It reconciles an object that has changed, or that `others` names.
 pub(super) async fn run<K: CachedKind, R: Reconcile<K>>(
     mut controller: R,
     objects: Cache<K>,

@@ -45,10 +45,12 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
 /// GPUs of a container that a variable hides from its engine. In the container, CUDA counts them from 0, whatever their numbers on the
 /// node are.
 fn hidden_devices(path: &str, main: &Container) -> Option<Advice> {
-    let value = variable(main, VISIBLE_DEVICES)?.value.as_deref().filter(|value| !value.contains("$("))?;
+    let value = variable(main, VISIBLE_DEVICES)?.value.as_deref()?;
+    // References to variables and ids of devices cannot be judged here.
+    let visible: BTreeSet<i64> =
+        value.split(',').map(|number| number.trim().parse().ok()).collect::<Option<_>>()?;
     let (resource, count) = devices(main).find(|(name, _)| name.starts_with("nvidia.com/"))?;
-    let visible: BTreeSet<&str> = value.split(',').map(str::trim).collect();
-    let has_all = (0..count).all(|number| visible.contains(&*number.to_string()));
+    let has_all = (0..count).all(|number| visible.contains(&number));
     (!has_all).then(|| {
         Advice::warning(
             format!("{path}.env[name={VISIBLE_DEVICES}]"),
@@ -160,7 +162,8 @@ mod tests {
         for plugins in ["SPYRE_USE_CB", "DT_CHUNK_LEN", "ADITIONAL_ARGS"] {
             assert_eq!(told(plugins), None, "{plugins}");
         }
-        for unknown in ["VLLM_USE_V2", "VLLM_ATTENTION_BACKENDS"] {
+        for unknown in ["USE_V2", "ATTENTION_BACKENDS"] {
+            let unknown = &format!("{PREFIX}{unknown}");
             assert!(replacement_of(unknown, false).is_some_and(|hint| hint.starts_with("correct the name")));
         }
     }
@@ -181,9 +184,12 @@ mod tests {
                         numbered from 0 in it: the engine does not see all of them (remove it: \
                         spec.template.containers[name=main].resources.limits says how many GPUs the engine has)";
         assert_eq!(warning.split_once(' ').unwrap().1, expected);
-        for (value, limits) in
-            [("1,0", "nvidia.com/gpu: 2"), ("2,3", "cpu: 2"), ("$(GPUS)", "nvidia.com/gpu: 2")]
-        {
+        for (value, limits) in [
+            ("1,0", "nvidia.com/gpu: 2"),
+            ("2,3", "cpu: 2"),
+            ("$(GPUS)", "nvidia.com/gpu: 2"),
+            ("GPU-1a", "nvidia.com/gpu: 2"),
+        ] {
             assert_eq!(found(value, limits), [""; 0], "{value} {limits}");
         }
     }

@@ -46,7 +46,7 @@ impl Examination<'_> {
             } else {
                 Vec::new()
             };
-            // A server names the first in an order of its own. Its words say of which type that is.
+            // A server reports one of these, the first in its own order. The message names the type of its value.
             paths.sort_by_key(|(_, type_)| !why.contains(&format!("unmarshal {type_} ")));
             let mut paths = paths.into_iter().map(|(path, _)| path);
             let first = paths.next().unwrap_or_else(|| self.culprit(&why));

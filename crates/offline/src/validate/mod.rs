@@ -129,7 +129,7 @@ fn all(documents: Vec<Document>, settings: &Settings, report: &mut Report) {
 /// A service with its plan, or why it has none. Each service is planned once, because this is most of the work.
 type SubjectPlan<'a> = (&'a Subject, Result<PlannedService, PlanningError>);
 
-/// What is known of all manifests, also of those that are not sound.
+/// Facts about all manifests, also about refused ones.
 struct Files {
     /// The configs with errors.
     broken: BTreeSet<Key>,

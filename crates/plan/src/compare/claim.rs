@@ -8,11 +8,11 @@ impl Compare for ResourceClaimTemplate {
     const SPEC: &'static str = "resource.v1.ResourceClaimTemplateSpec";
 
     fn content_differs(&self, live: &Self) -> bool {
-        self.is_fixed(live)
+        self.must_be_recreated(live)
     }
 
     /// The spec of a template is immutable. Pods that have their claims keep them.
-    fn is_fixed(&self, live: &Self) -> bool {
+    fn must_be_recreated(&self, live: &Self) -> bool {
         stored(Self::SPEC, &self.spec) != stored(Self::SPEC, &live.spec)
     }
 }

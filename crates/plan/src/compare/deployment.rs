@@ -36,12 +36,12 @@ impl Compare for Deployment {
     }
 
     /// Only the selector is immutable. The new Deployment adopts the pods of the old one, because its selector matches them.
-    fn is_fixed(&self, live: &Self) -> bool {
+    fn must_be_recreated(&self, live: &Self) -> bool {
         let selector = |object: &Self| object.spec.as_ref().map(|spec| spec.selector.clone());
         selector(self) != selector(live)
     }
 
-    const INHERITS: bool = true;
+    const ORPHANS_DEPENDENTS: bool = true;
 
     fn accounts(&self) -> Vec<&str> {
         let pod = self.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());

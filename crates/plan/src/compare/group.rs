@@ -39,7 +39,7 @@ impl Compare for LeaderWorkerSet {
 
     /// The webhook of LeaderWorkerSets refuses to add, change or remove subgroups. The groups of the old object are deleted
     /// with it, and no new object adopts them.
-    fn is_fixed(&self, live: &Self) -> bool {
+    fn must_be_recreated(&self, live: &Self) -> bool {
         let parts = |object: &Self| {
             let policy = object.spec.leader_worker_template.sub_group_policy.as_ref();
             policy.map(|policy| policy.sub_group_size)

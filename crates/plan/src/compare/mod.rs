@@ -65,7 +65,7 @@ pub trait Compare: Serialize + DeserializeOwned + Metadata<Ty = ObjectMeta> {
     }
 
     /// Whether an immutable field differs, so that the live object must be deleted and created again.
-    fn is_fixed(&self, _live: &Self) -> bool {
+    fn must_be_recreated(&self, _live: &Self) -> bool {
         false
     }
 
@@ -76,7 +76,7 @@ pub trait Compare: Serialize + DeserializeOwned + Metadata<Ty = ObjectMeta> {
     }
 
     /// Whether the dependents of the live object are orphaned when it is deleted, so that the new object can adopt them.
-    const INHERITS: bool = false;
+    const ORPHANS_DEPENDENTS: bool = false;
 }
 
 /// A value of a type of the table as the API server stores it. Values that mean the same to it are equal in this form.

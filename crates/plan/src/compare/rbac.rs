@@ -16,7 +16,7 @@ impl Compare for RoleBinding {
     }
 
     /// An API server refuses to change the role of a binding.
-    fn is_fixed(&self, live: &Self) -> bool {
+    fn must_be_recreated(&self, live: &Self) -> bool {
         self.role_ref != live.role_ref
     }
 }
@@ -26,7 +26,7 @@ impl Compare for ClusterRoleBinding {
         fields_differ("rbac.v1.ClusterRoleBinding", &["subjects", "roleRef"], self, live)
     }
 
-    fn is_fixed(&self, live: &Self) -> bool {
+    fn must_be_recreated(&self, live: &Self) -> bool {
         self.role_ref != live.role_ref
     }
 }

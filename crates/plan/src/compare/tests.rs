@@ -172,13 +172,16 @@ fn a_binding_of_another_role_is_created_again_and_other_subjects_are_an_update()
         .unwrap()
     };
     let desired = binding("r", "a");
-    assert!(desired.differs(&binding("r", "b")) && !desired.is_fixed(&binding("r", "b")));
-    assert!(desired.differs(&binding("other", "a")) && desired.is_fixed(&binding("other", "a")));
+    assert!(desired.differs(&binding("r", "b")) && !desired.must_be_recreated(&binding("r", "b")));
+    assert!(desired.differs(&binding("other", "a")) && desired.must_be_recreated(&binding("other", "a")));
     let of_cluster = |role: &str| ClusterRoleBinding {
         role_ref: binding(role, "a").role_ref,
         ..ClusterRoleBinding::default()
     };
-    assert!(of_cluster("r").is_fixed(&of_cluster("other")) && !of_cluster("r").is_fixed(&of_cluster("r")));
+    assert!(
+        of_cluster("r").must_be_recreated(&of_cluster("other"))
+            && !of_cluster("r").must_be_recreated(&of_cluster("r"))
+    );
 }
 
 #[test]

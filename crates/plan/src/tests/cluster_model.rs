@@ -274,10 +274,10 @@ impl ClusterModel {
             let live = K::observed(&self.snapshot)
                 .get(reference.key.namespace.as_deref(), reference.key.name.as_deref())
                 .cloned();
-            let anew = live.as_ref().is_none_or(|live| desired.is_fixed(live));
+            let anew = live.as_ref().is_none_or(|live| desired.must_be_recreated(live));
             let write = match &live {
                 None => Some(desired.clone()),
-                Some(live) if desired.is_fixed(live) => {
+                Some(live) if desired.must_be_recreated(live) => {
                     self.writes.push(format!("Deleted {reference}"));
                     K::observed_mut(&mut self.snapshot)
                         .remove(reference.key.namespace.as_deref(), reference.key.name.as_deref());

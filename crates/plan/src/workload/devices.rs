@@ -62,8 +62,8 @@ pub(super) fn plan(context: &Context) -> Result<Option<ResourceClaimTemplate>, S
         },
     };
     let live = context.own::<ResourceClaimTemplate>(&names::device_claims(context.name));
-    // A template that the reference created has no mark. It gets one only if the devices change, so that its pods run on.
-    if live.is_none_or(|live| mark(&live.metadata).is_some() || template.is_fixed(live)) {
+    // A template that the reference created has no mark. A mark alone would restart its pods, so it waits until the devices change.
+    if live.is_none_or(|live| mark(&live.metadata).is_some() || template.must_be_recreated(live)) {
         let digest = digest(&template.spec);
         template.metadata.annotations.get_or_insert_default().insert(DRA_DEVICES.into(), digest);
     }

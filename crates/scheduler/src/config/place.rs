@@ -6,8 +6,7 @@ use crate::ConfigError;
 
 /// Returns the path of the field that an error is about, such as `plugins[0].type`. Empty for the document as a whole.
 ///
-/// Plugins and profiles are found by name. So the document may be an earlier form of the one that the error is about, in
-/// which they have other positions.
+/// Plugins and profiles are found by name, so the document may list them at other positions than the one that the error is about.
 pub fn place(error: &ConfigError, document: &Value) -> String {
     match error {
         ConfigError::Syntax(_) => String::new(),

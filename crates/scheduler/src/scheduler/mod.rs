@@ -346,7 +346,7 @@ impl State {
     }
 }
 
-/// The endpoints that hold the prefix of the request once it is done: the one that answers, and the one that prefills.
+/// The endpoints that will hold the prompt's prefix: the target, and the prefill endpoint if there is one.
 fn prefix_holders(runs: &[ProfileRun], primary: usize, candidates: &[Snapshot]) -> Vec<PrefixHolder> {
     let holds = runs.iter().enumerate().filter(|(index, run)| *index == primary || run.name == PREFILL);
     holds

@@ -66,7 +66,7 @@ impl Flow {
         let Some(prefiller) = route.prefiller else {
             return self.alone(&head, &body, request, &route).await;
         };
-        // After an encoder, the threshold is 0, which every cache meets.
+        // Requests that had an encoder never decode first: their cache threshold is 0, which is always met.
         if encoder.is_none()
             && self.connector.decodes_first(&request)
             && let Some(answer) = self.decode_first(&head, &body, &route).await

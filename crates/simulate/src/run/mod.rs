@@ -68,7 +68,7 @@ pub struct Settings {
     pub event_delay: Duration,
     /// What a good request keeps.
     pub slo: Slo,
-    /// One decision in so many is examined for what decided it. 0: none, and no sample of requests is kept for comparisons.
+    /// Every n-th decision is explained. 0: none, and no sample of requests is kept for comparisons.
     pub explain_every: u64,
     /// The time from the creation of an endpoint to its first request.
     pub start_time: Duration,

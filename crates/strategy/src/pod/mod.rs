@@ -98,9 +98,9 @@ impl Strategy for Pod {
     }
 
     /// It is 0 if the pod never got a node or has ended.
-    fn grace(&self, stored: &Value, asked: Option<i64>) -> i64 {
+    fn grace_period_seconds(&self, stored: &Value, requested: Option<i64>) -> i64 {
         let own = &stored["spec"]["terminationGracePeriodSeconds"];
-        let period = asked.unwrap_or_else(|| own.as_i64().unwrap_or(30));
+        let period = requested.unwrap_or_else(|| own.as_i64().unwrap_or(30));
         let unscheduled = stored["spec"]["nodeName"].as_str().is_none_or(str::is_empty);
         let done = matches!(stored["status"]["phase"].as_str(), Some("Failed" | "Succeeded"));
         if unscheduled || done {
@@ -109,7 +109,7 @@ impl Strategy for Pod {
         if period < 0 { 1 } else { period }
     }
 
-    fn shows_deleted(&self) -> bool {
+    fn returns_deleted_object(&self) -> bool {
         true
     }
 

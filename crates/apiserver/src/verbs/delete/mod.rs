@@ -208,7 +208,7 @@ async fn finish(
             Ok(DeletionOutcome::Shown(shown))
         }
         Plan::Remove(mut value) => {
-            if resource.strategy().shows_deleted() {
+            if resource.strategy().returns_deleted_object() {
                 value["metadata"]["resourceVersion"] = match &written {
                     Some(written) => written.value["metadata"]["resourceVersion"].clone(),
                     None => stored.value["metadata"]["resourceVersion"].clone(),
@@ -246,8 +246,8 @@ fn plan(call: &Call<'_>, stored: &Value, options: &Options) -> Plan {
     let kept = (!finalizers.is_empty()).then(|| finalizers.clone().into());
     strategy::put(&mut value["metadata"], "finalizers", kept);
     let pending = stored["metadata"]["deletionTimestamp"].is_string();
-    let held = !finalizers.is_empty() || resource.strategy().is_held(&value);
-    let grace = resource.strategy().grace(stored, options.grace());
+    let held = !finalizers.is_empty() || resource.strategy().delays_deletion(&value);
+    let grace = resource.strategy().grace_period_seconds(stored, options.grace_period_seconds());
     if pending {
         let old = stored["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
         // A shorter period counts from the start of the deletion.

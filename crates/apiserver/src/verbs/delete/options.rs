@@ -79,7 +79,7 @@ impl Options {
     }
 
     /// The grace period, in seconds.
-    pub(super) fn grace(&self) -> Option<i64> {
+    pub(super) fn grace_period_seconds(&self) -> Option<i64> {
         self.grace_period_seconds
     }
 

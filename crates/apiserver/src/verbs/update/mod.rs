@@ -187,7 +187,7 @@ async fn attempt(
     let mut value = admit::mutate(call.state, &review, value, &mut call.warnings).await?;
     create::check_namespace(call, &mut value)?;
     if subresource.is_none() {
-        // After the webhooks, so that none of them grants what its user may not grant.
+        // After the webhooks, so that no webhook grants rights that the user lacks.
         rbac::escalation::check(&call.state.store, &call.request.user, &resource, &value, Some(&live))?;
     }
     // Once more, because a webhook may have changed fields that the write must not change.

@@ -57,7 +57,7 @@ impl Replica {
             metrics: MetricsSettings { address: Listen::At("127.0.0.1:0".to_owned()), secure: false },
             logs: longboat_telemetry::zap::Zap::default(),
             traces: longboat_telemetry::traces::Otlp::default(),
-            upstream: longboat_controller::Upstream::default(),
+            ignored_flags: longboat_controller::IgnoredFlags::default(),
         };
         let mut process = Process::bind(args).await.unwrap();
         if let Some(clock) = clock {

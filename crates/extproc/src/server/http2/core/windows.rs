@@ -28,7 +28,7 @@ impl<P: Processor> Core<P> {
         }
     }
 
-    /// Restores a call's receive window, unless its answers wait for its caller. So one call holds at most its window of them.
+    /// Restores a call's receive window, unless answers wait for its caller. So the unread answers of a call never exceed its window.
     pub(super) fn release_window(&mut self, stream: u32) {
         let Some(call) = self.calls.get_mut(&stream) else { return };
         // Small requests end before half of the window is used, so they need no such frame at all.

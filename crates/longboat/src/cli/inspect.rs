@@ -20,7 +20,7 @@ pub(crate) struct ClusterArgs {
 
 /// Which cluster to look at, and how to print what is there.
 #[derive(Debug, Args)]
-pub(crate) struct LookArgs {
+pub(crate) struct InspectArgs {
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
     /// Output format
@@ -44,7 +44,7 @@ pub(crate) struct StatusArgs {
     #[arg(short, long, conflicts_with = "output")]
     pub(crate) watch: bool,
     #[command(flatten)]
-    pub(crate) look: LookArgs,
+    pub(crate) look: InspectArgs,
 }
 
 /// Arguments of `doctor`.
@@ -66,7 +66,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long)]
     pub(crate) no_requests: bool,
     #[command(flatten)]
-    pub(crate) look: LookArgs,
+    pub(crate) look: InspectArgs,
 }
 
 /// Arguments of `why`.
@@ -79,7 +79,7 @@ pub(crate) struct WhyArgs {
     #[arg(short, long, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<Namespace>,
     #[command(flatten)]
-    pub(crate) look: LookArgs,
+    pub(crate) look: InspectArgs,
 }
 
 /// Arguments of `dashboard`.

@@ -1,10 +1,10 @@
-//! Flags of the reference's manager that manifests and test harnesses use, and that have no effect here. They are accepted,
-//! so that command lines need no change. A flag that should have an effect causes a warning.
+//! Flags of the reference's manager that are accepted without an effect, so that command lines of manifests and test harnesses need no
+//! change. A warning names each flag from which a user would expect an effect.
 
 /// Flags without an effect.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Accepted for compatibility, without effect")]
-pub struct Upstream {
+pub struct IgnoredFlags {
     /// Requests per second to the API server. Requests are not limited; the API server limits them with priority and
     /// fairness.
     #[arg(long, value_name = "N")]
@@ -15,9 +15,9 @@ pub struct Upstream {
     kube_api_burst: Option<i64>,
 }
 
-// === impl Upstream ===
+// === impl IgnoredFlags ===
 
-impl Upstream {
+impl IgnoredFlags {
     /// Returns warnings for the user who started the process: one sentence for each flag that would have had an effect.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
@@ -34,17 +34,17 @@ impl Upstream {
 mod tests {
     use clap::Parser;
 
-    use super::Upstream;
+    use super::IgnoredFlags;
 
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
-        upstream: Upstream,
+        ignored_flags: IgnoredFlags,
     }
 
     fn warnings(flags: &[&str]) -> usize {
         let line = std::iter::once("controller").chain(flags.iter().copied());
-        Line::try_parse_from(line).unwrap_or_else(|error| panic!("{error}")).upstream.warnings().len()
+        Line::try_parse_from(line).unwrap_or_else(|error| panic!("{error}")).ignored_flags.warnings().len()
     }
 
     #[test]
