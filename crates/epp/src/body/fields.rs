@@ -11,6 +11,7 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::{
+    content::Content,
     parsed::MAX_ELEMENTS,
     prompt_text::{PromptBuffer, Words},
     scalars::{Scalar, skip},
@@ -27,7 +28,7 @@ pub(super) struct Fields<'a> {
     pub(super) max_output_tokens: Option<u32>,
     pub(super) cache_salt: Option<Cow<'a, str>>,
     pub(super) messages: Option<MessageList<'a>>,
-    pub(super) items: Option<MessageList<'a>>,
+    pub(super) items: Option<PromptField<'a>>,
     pub(super) prompt: Option<PromptField<'a>>,
     pub(super) input: Option<PromptField<'a>>,
     pub(super) token_ids: Option<PromptField<'a>>,
@@ -65,10 +66,9 @@ impl<'a> Fields<'a> {
 
     /// Whether a list has more elements than the limit.
     pub(super) fn is_too_long(&self) -> bool {
-        let mut lists = [&self.messages, &self.items].into_iter().flatten();
-        let mut fields = [&self.prompt, &self.input, &self.token_ids, &self.input_ids].into_iter().flatten();
-        lists.any(|list| list.too_long)
-            || fields.any(|field| matches!(&field.0, Input::List(list) if list.too_long))
+        let fields = [&self.prompt, &self.input, &self.items, &self.token_ids, &self.input_ids];
+        self.messages.as_ref().is_some_and(|list| list.too_long)
+            || fields.into_iter().flatten().any(PromptField::is_too_long)
             || self.system.as_ref().is_some_and(|content| content.too_long)
     }
 
@@ -122,7 +122,7 @@ impl<'de> Deserialize<'de> for Fields<'de> {
                         }
                         "cache_salt" => fields.cache_salt = map.next_value::<Scalar<'de>>()?.text(),
                         "messages" => fields.messages = map.next_value::<Input<'de>>()?.into_messages(),
-                        "items" => fields.items = map.next_value::<Input<'de>>()?.into_messages(),
+                        "items" => fields.items = Some(map.next_value()?),
                         "prompt" => fields.prompt = Some(map.next_value()?),
                         "input" => fields.input = Some(map.next_value()?),
                         "token_ids" => fields.token_ids = Some(map.next_value()?),
@@ -145,20 +145,27 @@ impl<'de> Deserialize<'de> for Fields<'de> {
 
 /// A prompt in any of its shapes.
 #[derive(Debug)]
-pub(super) struct PromptField<'a>(Input<'a>);
+pub(super) struct PromptField<'a> {
+    input: Input<'a>,
+    raw: &'a RawValue,
+}
 
 impl PromptField<'_> {
     pub(super) fn is_given(&self) -> bool {
-        !matches!(self.0, Input::Other)
+        !matches!(self.input, Input::Other)
     }
 
     pub(super) fn is_multimodal(&self) -> bool {
-        matches!(&self.0, Input::List(list) if list.multimodal)
+        matches!(&self.input, Input::List(list) if list.multimodal)
+    }
+
+    fn is_too_long(&self) -> bool {
+        matches!(&self.input, Input::List(list) if list.too_long)
     }
 
     /// Whether the whole prompt is tokens, in one list or in several.
     pub(super) fn is_tokens(&self) -> bool {
-        let Input::List(list) = &self.0 else { return false };
+        let Input::List(list) = &self.input else { return false };
         match list.entries.as_slice() {
             [] => !list.tokens.is_empty(),
             entries => {
@@ -169,7 +176,7 @@ impl PromptField<'_> {
 
     /// Returns one prompt per string or token list. Returns `None` if the field is not a prompt.
     pub(super) fn prompts(&self, limit: usize) -> Option<Vec<Prompt>> {
-        match &self.0 {
+        match &self.input {
             Input::Other => None,
             Input::Text(words) => {
                 let mut text = PromptBuffer::new(limit);
@@ -197,12 +204,13 @@ impl PromptField<'_> {
         }
     }
 
-    /// Appends the whole field as one text.
+    /// Appends the field as one text. Of a list, that is its JSON as the client spelled it, with the calls of tools and whatever
+    /// else its items have.
     pub(super) fn append_to(&self, text: &mut PromptBuffer) {
-        match &self.0 {
+        match &self.input {
             Input::Other => {}
             Input::Text(own) => text.push_words(*own),
-            Input::List(list) => list.append_to(text),
+            Input::List(_) => text.push(self.raw.get().as_bytes()),
         }
     }
 }
@@ -268,30 +276,14 @@ impl Entry<'_> {
     }
 }
 
-/// A message's content: a text, or a list of parts, some of which are text.
-#[derive(Debug, Default)]
-pub(super) struct Content<'a> {
-    texts: Vec<Words<'a>>,
-    multimodal: bool,
-    /// Whether there are more parts than the limit. The rest is dropped.
-    too_long: bool,
-}
-
-impl Content<'_> {
-    pub(super) fn append_to(&self, text: &mut PromptBuffer) {
-        for own in &self.texts {
-            text.push_words(*own);
-        }
-    }
-}
-
 impl<'de> Deserialize<'de> for PromptField<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&RawValue>::deserialize(deserializer)?;
         if let Some(words) = Words::of(raw) {
-            return Ok(Self(Input::Text(words)));
+            return Ok(Self { input: Input::Text(words), raw });
         }
-        serde_json::from_str(raw.get()).map(Self).map_err(D::Error::custom)
+        let input = serde_json::from_str(raw.get()).map_err(D::Error::custom)?;
+        Ok(Self { input, raw })
     }
 }
 
@@ -391,93 +383,5 @@ impl<'de> Deserialize<'de> for Element<'de> {
             skip!(Element::Other; visit_bool: bool);
         }
         deserializer.deserialize_any(Any)
-    }
-}
-
-impl<'de> Deserialize<'de> for Content<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = <&RawValue>::deserialize(deserializer)?;
-        if let Some(words) = Words::of(raw) {
-            return Ok(Self { texts: vec![words], ..Self::default() });
-        }
-        if !raw.get().starts_with('[') {
-            return Ok(Self::default());
-        }
-        serde_json::Deserializer::from_str(raw.get()).deserialize_seq(Parts).map_err(D::Error::custom)
-    }
-}
-
-/// A content that is a list of parts. Only parts with text or media are kept.
-struct Parts;
-impl<'de> Visitor<'de> for Parts {
-    type Value = Content<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut content = Content::default();
-        while let Some(part) = seq.next_element::<Part<'de>>()? {
-            content.multimodal |= part.media;
-            let Some(text) = part.text.filter(|text| !text.is_empty()) else { continue };
-            if content.texts.len() < MAX_ELEMENTS {
-                content.texts.push(text);
-            } else {
-                content.too_long = true;
-            }
-        }
-        Ok(content)
-    }
-}
-
-/// One part of a message's content.
-#[derive(Default)]
-struct Part<'a> {
-    text: Option<Words<'a>>,
-    /// An image, audio or video.
-    media: bool,
-}
-
-impl<'de> Deserialize<'de> for Part<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = <&RawValue>::deserialize(deserializer)?;
-        if let Some(text) = Words::of(raw) {
-            return Ok(Self { text: Some(text), media: false });
-        }
-        if raw.get().starts_with('{') {
-            let mut object = serde_json::Deserializer::from_str(raw.get());
-            return object.deserialize_map(TypedPart).map_err(D::Error::custom);
-        }
-        Ok(Self::default())
-    }
-}
-
-/// A part with a type.
-struct TypedPart;
-impl<'de> Visitor<'de> for TypedPart {
-    type Value = Part<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut part = Part::default();
-        while let Some(key) = map.next_key::<Scalar<'de>>()? {
-            match key.text().as_deref().unwrap_or_default() {
-                "text" => part.text = Words::of(map.next_value()?),
-                // Anthropic's images have a source, as documents have one.
-                "type" => part.media |= map.next_value::<Scalar<'de>>()?.text().as_deref() == Some("image"),
-                "image_url" | "input_image" | "input_audio" | "audio_url" | "video_url" | "image" => {
-                    part.media = true;
-                    map.next_value::<IgnoredAny>()?;
-                }
-                _ => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-        }
-        Ok(part)
     }
 }

@@ -3,6 +3,7 @@
 //! Strings without escapes are borrowed from the body, and unneeded fields are skipped. The body itself is sent on unchanged.
 
 mod api;
+mod content;
 mod fields;
 mod grpc;
 mod json;

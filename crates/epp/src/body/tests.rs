@@ -103,8 +103,19 @@ fn a_completion_has_a_prompt_per_string_and_one_of_tokens() {
 
 #[test]
 fn other_apis_are_hashed_by_what_they_ask() {
-    let responses = json!({"model": "m", "instructions": "be", "input": [{"role": "user", "content": "hi"}]});
-    assert_eq!(text(Api::Responses, &responses.to_string()), ["beuserhi"]);
+    for (body, prompt) in [
+        (r#"{"model":"m","instructions":"be","tools":[{}],"input":"h\u0069"}"#, "be[{}]hi"),
+        (
+            r#"{"model":"m","instructions":"be","input":[{"role":"user","content":"hi"},
+                {"type":"function_call","arguments":"{}"},{"type":"function_call_output","output":"1"}]}"#,
+            r#"be[{"role":"user","content":"hi"},
+                {"type":"function_call","arguments":"{}"},{"type":"function_call_output","output":"1"}]"#,
+        ),
+    ] {
+        assert_eq!(text(Api::Responses, body), [prompt]);
+    }
+    let conversation = r#"{"model":"m","items":[{"type":"message","content":[{"text":"hi"}]}]}"#;
+    assert_eq!(text(Api::Conversations, conversation), [r#"[{"type":"message","content":[{"text":"hi"}]}]"#]);
     let messages =
         json!({"model": "m", "system": [{"text": "be"}], "messages": [{"role": "user", "content": "hi"}]});
     assert_eq!(text(Api::Messages, &messages.to_string()), ["beuserhi"]);
@@ -113,6 +124,24 @@ fn other_apis_are_hashed_by_what_they_ask() {
         parse(Api::Generate, generate.to_string().as_bytes(), usize::MAX).unwrap().prompts[0].tokens(),
         1
     );
+}
+
+#[test]
+fn thinking_and_tools_are_part_of_a_message() {
+    let result = |content: &str| {
+        let part = format!(r#"{{"tool_use_id":"t1","content":{content},"type":"tool_result"}}"#);
+        format!(r#"{{"model":"m","messages":[{{"role":"user","content":[{part},{{"text":"!"}}]}}]}}"#)
+    };
+    let nested = r#"[{"type":"tool_result","content":"deep"},{"type":"text","text":"a"},"b"]"#;
+    for (content, prompt) in [("\"4\\n2\"", "user4\n2!"), (nested, "usera\nb!"), ("7", "user!")] {
+        assert_eq!(text(Api::Messages, &result(content)), [prompt]);
+    }
+    let image = result(r#"[{"type":"image","source":{"type":"url","url":"u"}}]"#);
+    assert!(parse(Api::Messages, image.as_bytes(), usize::MAX).unwrap().multimodal);
+    let call = r#"{"model":"m","messages":[{"role":"assistant","content":[
+        {"type":"thinking","thinking":"hm","signature":"s"},{"type":"redacted_thinking","data":"d"},
+        {"type":"tool_use","input":{"a": 1},"name":"add","id":"t1"}]}]}"#;
+    assert_eq!(text(Api::Messages, call), [r#"assistanthmt1add{"a": 1}"#]);
 }
 
 #[test]

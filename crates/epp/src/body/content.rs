@@ -1,0 +1,188 @@
+//! The contents of messages, read as leniently as the other fields.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+use super::{
+    parsed::MAX_ELEMENTS,
+    prompt_text::{PromptBuffer, Words},
+    scalars::Scalar,
+};
+
+/// A message's content: a text, or a list of parts.
+#[derive(Debug, Default)]
+pub(super) struct Content<'a> {
+    pieces: Vec<Piece<'a>>,
+    pub(super) multimodal: bool,
+    /// Whether there are more parts than the limit. The rest is dropped.
+    pub(super) too_long: bool,
+}
+
+/// A piece of a prompt.
+#[derive(Debug, Clone, Copy)]
+enum Piece<'a> {
+    Words(Words<'a>),
+    /// Text that counts as it is spelled.
+    Verbatim(&'a str),
+}
+
+impl<'a> Content<'a> {
+    /// `with_results` says whether the results of tools, whose contents are also lists of parts, are read.
+    fn read(raw: &'a RawValue, with_results: bool) -> serde_json::Result<Self> {
+        if let Some(words) = Words::of(raw) {
+            return Ok(Self { pieces: vec![Piece::Words(words)], ..Self::default() });
+        }
+        if !raw.get().starts_with('[') {
+            return Ok(Self::default());
+        }
+        serde_json::Deserializer::from_str(raw.get()).deserialize_seq(Parts { with_results })
+    }
+
+    pub(super) fn append_to(&self, text: &mut PromptBuffer) {
+        for piece in &self.pieces {
+            match *piece {
+                Piece::Words(own) => text.push_words(own),
+                Piece::Verbatim(own) => text.push(own.as_bytes()),
+            }
+        }
+    }
+
+    fn push(&mut self, piece: Piece<'a>) {
+        if self.pieces.len() < MAX_ELEMENTS {
+            self.pieces.push(piece);
+        } else {
+            self.too_long = true;
+        }
+    }
+
+    fn push_words(&mut self, words: Option<Words<'a>>) {
+        if let Some(words) = words.filter(|words| !words.is_empty()) {
+            self.push(Piece::Words(words));
+        }
+    }
+
+    /// Appends what counts as prompt of a part. Only parts of Anthropic's API have more than text and media.
+    fn push_part(&mut self, part: &Part<'a>, with_results: bool) -> serde_json::Result<()> {
+        self.multimodal |= part.media;
+        match part.kind.map(RawValue::get) {
+            Some("\"thinking\"") => self.push_words(part.thinking.and_then(Words::of)),
+            Some("\"tool_use\"") => {
+                self.push_words(part.id.and_then(Words::of));
+                self.push_words(part.name.and_then(Words::of));
+                if let Some(input) = part.input {
+                    self.push(Piece::Verbatim(input.get()));
+                }
+            }
+            Some("\"tool_result\"") => {
+                if let Some(result) = part.content.filter(|_| with_results) {
+                    self.push_result(Content::read(result, false)?);
+                }
+            }
+            _ => self.push_words(part.text.and_then(Words::of)),
+        }
+        Ok(())
+    }
+
+    /// Appends the result of a tool: its texts, a line each.
+    fn push_result(&mut self, result: Content<'a>) {
+        self.multimodal |= result.multimodal;
+        self.too_long |= result.too_long;
+        for (at, piece) in result.pieces.into_iter().enumerate() {
+            if at > 0 {
+                self.push(Piece::Verbatim("\n"));
+            }
+            self.push(piece);
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Content<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::read(<&RawValue>::deserialize(deserializer)?, true).map_err(D::Error::custom)
+    }
+}
+
+/// A content that is a list of parts.
+struct Parts {
+    with_results: bool,
+}
+
+impl<'de> Visitor<'de> for Parts {
+    type Value = Content<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut content = Content::default();
+        while let Some(raw) = seq.next_element::<&RawValue>()? {
+            if raw.get().starts_with('{') {
+                let mut object = serde_json::Deserializer::from_str(raw.get());
+                let part = object.deserialize_map(PartFields).map_err(A::Error::custom)?;
+                content.push_part(&part, self.with_results).map_err(A::Error::custom)?;
+            } else {
+                content.push_words(Words::of(raw));
+            }
+        }
+        Ok(content)
+    }
+}
+
+/// One part of a content, whose fields are not read yet.
+#[derive(Default)]
+struct Part<'a> {
+    kind: Option<&'a RawValue>,
+    text: Option<&'a RawValue>,
+    thinking: Option<&'a RawValue>,
+    /// The call of a tool.
+    id: Option<&'a RawValue>,
+    name: Option<&'a RawValue>,
+    input: Option<&'a RawValue>,
+    /// The result of a tool.
+    content: Option<&'a RawValue>,
+    /// An image, audio or video.
+    media: bool,
+}
+
+struct PartFields;
+impl<'de> Visitor<'de> for PartFields {
+    type Value = Part<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut part = Part::default();
+        while let Some(key) = map.next_key::<Scalar<'de>>()? {
+            let field = match key.text().as_deref().unwrap_or_default() {
+                "type" => &mut part.kind,
+                "text" => &mut part.text,
+                "thinking" => &mut part.thinking,
+                "id" => &mut part.id,
+                "name" => &mut part.name,
+                "input" => &mut part.input,
+                "content" => &mut part.content,
+                "image_url" | "input_image" | "input_audio" | "audio_url" | "video_url" | "image" => {
+                    part.media = true;
+                    map.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+            };
+            *field = Some(map.next_value()?);
+        }
+        // Anthropic's images have a source, as documents have one.
+        part.media |= part.kind.is_some_and(|kind| kind.get() == "\"image\"");
+        Ok(part)
+    }
+}
