@@ -97,8 +97,8 @@ impl PoolPicker {
         }
         if !core.state.read().holdings().is_empty() && core.tokens.is_none() {
             tracing::warn!(
-                "No token-producer has a tokenizer address (vllm.url), so the precise prefix cache works \
-                 only for prompts of token IDs."
+                "No token-producer names a model (modelName), so no tokenizer is asked, and the precise prefix \
+                 cache works only for prompts of token IDs."
             );
         }
         Ok(Self { args, core: Arc::new(core), layer })

@@ -25,8 +25,8 @@ pub(crate) struct Requirements {
 pub struct TokenizerSettings {
     /// Its address: `http://…` or `https://…`.
     pub url: String,
-    /// The model to name in the call. `None` for the request's own model.
-    pub model: Option<String>,
+    /// The model to name in the call.
+    pub model: String,
     /// How long an answer may take.
     pub timeout: Duration,
     /// How long an answer may take for a request with images, audio or video.

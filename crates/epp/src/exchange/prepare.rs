@@ -56,7 +56,6 @@ impl Exchange {
         let question = Question {
             api: request.api,
             parsed: &request.parsed,
-            target: &request.target,
             body: &request.body,
             bodies: &self.core.bodies,
         };

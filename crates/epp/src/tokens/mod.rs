@@ -28,8 +28,6 @@ pub(crate) trait TokenSource: Send + Sync + fmt::Debug {
 pub(crate) struct Question<'a> {
     pub(crate) api: Api,
     pub(crate) parsed: &'a ParsedBody,
-    /// The model after any rewrite.
-    pub(crate) target: &'a str,
     /// The request's body.
     pub(crate) body: &'a Bytes,
     /// The budget for the memory of the answer.

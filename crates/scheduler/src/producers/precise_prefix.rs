@@ -152,8 +152,8 @@ fn settings(raw: RawParameters, parameters: &Parameters<'_>) -> Result<PreciseSe
     parameters.require(
         raw.indexer_config.tokenizers_pool_config.is_none(),
         "indexerConfig.tokenizersPoolConfig",
-        "no tokenizer runs in this process; declare a token-producer whose vllm.url \
-             is the address of one",
+        "no tokenizer runs in this process; declare a token-producer with modelName, and vllm.url, \
+             the address of one",
     )?;
     if let Some(index) = raw.indexer_config.kv_block_index_config {
         limits.entries = entries(index, parameters)?.unwrap_or(limits.entries);

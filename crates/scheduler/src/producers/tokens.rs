@@ -1,4 +1,4 @@
-//! `token-producer`: the source of the tokens of prompts. Without an address, text is used instead of tokens.
+//! `token-producer`: the source of the tokens of prompts. Without a model, text is used instead of tokens.
 
 use std::time::Duration;
 
@@ -41,20 +41,31 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         "a tokenizer behind a Unix socket is not supported; serve it over HTTP \
              (`vllm launch render`, or the simulator) and set vllm.url to its address",
     )?;
-    let asks = match (raw.backend.as_deref(), &raw.vllm, &raw.estimate) {
-        (None | Some(""), vllm, estimate) if vllm.is_none() || estimate.is_none() => vllm.is_some(),
-        (Some("vllm"), _, None) => true,
-        (Some("estimate"), None, _) => false,
-        (Some(other), ..) if other != "vllm" && other != "estimate" => {
+    let model = raw.model_name.unwrap_or_default();
+    let (by_vllm, by_estimate) = match raw.backend.as_deref() {
+        None | Some("") => (false, false),
+        Some("vllm") => (true, false),
+        Some("estimate") => (false, true),
+        Some(other) => {
             return Err(
                 parameters.invalid("backend", format!("expected vllm or estimate, found \"{other}\""))
             );
         }
-        _ => return Err(parameters.invalid("", "set either vllm or estimate, not both")),
     };
+    let asks = by_vllm || raw.vllm.is_some() || !model.is_empty();
+    parameters.require(
+        !(asks && (by_estimate || raw.estimate.is_some())),
+        "",
+        "set either estimate, or modelName and vllm, not both",
+    )?;
     if !asks {
         return Ok(Plugin::default());
     }
+    parameters.require(
+        !model.is_empty(),
+        "modelName",
+        "a tokenizer serves a model by its name; set modelName, or remove vllm",
+    )?;
     parameters.require(
         builder.requirements.tokenizer.is_none(),
         "",
@@ -73,7 +84,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     };
     builder.requirements.tokenizer = Some(TokenizerSettings {
         url,
-        model: raw.model_name.filter(|name| !name.is_empty()),
+        model,
         timeout: duration("vllm.timeout", vllm.timeout, TIMEOUT)?,
         multimodal_timeout: duration("vllm.mmTimeout", vllm.mm_timeout, MULTIMODAL_TIMEOUT)?,
     });

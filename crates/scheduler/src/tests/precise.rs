@@ -35,7 +35,7 @@ fn what_the_controller_writes_is_understood() {
     )
     .unwrap();
     let tokenizer = scheduler.tokenizer().unwrap();
-    assert_eq!(tokenizer.model.as_deref(), Some("/mnt/models/base"));
+    assert_eq!(tokenizer.model, "/mnt/models/base");
     assert_eq!(tokenizer.timeout, Duration::from_secs(5));
     let holdings = scheduler.state().holdings();
     let settings = holdings[0].settings();
@@ -102,16 +102,30 @@ fn what_cannot_be_done_is_refused_by_name() {
     for (parameters, named) in [
         ("{udsTokenizerConfig: {}}", "udsTokenizerConfig"),
         ("{backend: tiktoken}", "tiktoken"),
-        ("{vllm: {url: localhost}}", "vllm.url"),
-        ("{vllm: {timeout: long}}", "vllm.timeout"),
+        ("{modelName: m, vllm: {url: localhost}}", "vllm.url"),
+        ("{modelName: m, vllm: {timeout: long}}", "vllm.timeout"),
+        ("{vllm: {}}", "modelName"),
+        ("{backend: vllm, modelName: ''}", "modelName"),
         ("{vllm: {}, estimate: {}}", "estimate"),
+        ("{modelName: m, estimate: {}}", "estimate"),
+        ("{modelName: m, backend: estimate}", "estimate"),
     ] {
         let plugins = format!("- {{type: token-producer, parameters: {parameters}}}\n");
         let error = build(&plugins).unwrap_err().to_string();
         assert!(error.contains(named), "{parameters}: {error}");
     }
-    assert!(
-        build("- {type: token-producer, parameters: {backend: estimate}}\n").unwrap().tokenizer().is_none()
-    );
-    assert!(build("- {type: token-producer, parameters: {backend: vllm}}\n").unwrap().tokenizer().is_some());
+}
+
+#[test]
+fn a_model_chooses_the_tokenizer() {
+    let tokenizer = |parameters: &str| {
+        let scheduler = build(&format!("- {{type: token-producer, parameters: {parameters}}}\n")).unwrap();
+        scheduler.tokenizer().map(|settings| (settings.url.clone(), settings.model.clone()))
+    };
+    let usual = Some(("http://localhost:8000".to_owned(), "m".to_owned()));
+    assert_eq!(tokenizer("{modelName: m}"), usual);
+    assert_eq!(tokenizer("{modelName: m, backend: vllm}"), usual);
+    for parameters in ["{}", "{backend: estimate}", "{modelName: '', estimate: {}}"] {
+        assert_eq!(tokenizer(parameters), None, "{parameters}");
+    }
 }

@@ -78,7 +78,7 @@ impl TokenSource for Renderer {
         if !self.health.may_send() {
             return None;
         }
-        let model = self.settings.model.as_deref().unwrap_or(question.target);
+        let model = &self.settings.model;
         let body = rewrite::request(question.body, [Edit::model(question.parsed, model)]);
         let mut request = Request::builder()
             .method(Method::POST)

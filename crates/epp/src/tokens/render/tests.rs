@@ -51,7 +51,7 @@ fn renderer(url: &str, patience: Duration) -> Renderer {
     Renderer::new(
         TokenizerSettings {
             url: url.to_owned(),
-            model: Some("other".to_owned()),
+            model: "other".to_owned(),
             timeout: patience,
             multimodal_timeout: patience,
         },
@@ -63,7 +63,7 @@ fn renderer(url: &str, patience: Duration) -> Renderer {
 fn ask(renderer: &Renderer, bodies: &Arc<Budget>) -> Option<Lookup> {
     let parsed = body::parse(Api::Completions, BODY, usize::MAX).unwrap();
     let body = Bytes::from_static(BODY);
-    renderer.ask(&Question { api: Api::Completions, parsed: &parsed, target: "m", body: &body, bodies })
+    renderer.ask(&Question { api: Api::Completions, parsed: &parsed, body: &body, bodies })
 }
 
 async fn answer(answer: &'static str, status: u16, memory: usize) -> Result<Tokens, TokenError> {
@@ -128,7 +128,7 @@ async fn nothing_is_asked_where_the_tokens_are_known_or_cannot_be() {
     ] {
         let parsed = body::parse(api, body, usize::MAX).unwrap();
         let body = Bytes::from_static(body);
-        let question = Question { api, parsed: &parsed, target: "m", body: &body, bodies: &bodies };
+        let question = Question { api, parsed: &parsed, body: &body, bodies: &bodies };
         assert!(renderer.ask(&question).is_none());
     }
     assert!(matches!(
