@@ -52,6 +52,17 @@ impl<'a> Content<'a> {
         }
     }
 
+    /// Appends the texts of a system prompt. Claude Code adds one that differs in each request, and that vLLM drops too.
+    pub(super) fn append_system_to(&self, text: &mut PromptBuffer) {
+        for piece in &self.pieces {
+            if let Piece::Words(own) = *piece
+                && !own.starts_with("x-anthropic-billing-header")
+            {
+                text.push_words(own);
+            }
+        }
+    }
+
     fn push(&mut self, piece: Piece<'a>) {
         if self.pieces.len() < MAX_ELEMENTS {
             self.pieces.push(piece);

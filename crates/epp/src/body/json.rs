@@ -100,7 +100,7 @@ fn prompts(api: Api, fields: &Fields<'_>, limit: usize) -> Result<Vec<Prompt>, B
             let messages = messages("messages")?;
             tools(&mut text);
             if let Some(system) = &fields.system {
-                system.append_to(&mut text);
+                system.append_system_to(&mut text);
             }
             messages.append_to(&mut text);
         }

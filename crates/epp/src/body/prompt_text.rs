@@ -17,6 +17,10 @@ impl<'a> Words<'a> {
         self.0.is_empty()
     }
 
+    pub(super) fn starts_with(self, beginning: &str) -> bool {
+        self.0.starts_with(beginning)
+    }
+
     /// Returns `None` if the value is not a string.
     pub(super) fn of(raw: &'a RawValue) -> Option<Self> {
         raw.get().strip_prefix('"')?.strip_suffix('"').map(Self)

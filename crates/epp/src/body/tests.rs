@@ -116,8 +116,7 @@ fn other_apis_are_hashed_by_what_they_ask() {
     }
     let conversation = r#"{"model":"m","items":[{"type":"message","content":[{"text":"hi"}]}]}"#;
     assert_eq!(text(Api::Conversations, conversation), [r#"[{"type":"message","content":[{"text":"hi"}]}]"#]);
-    let messages =
-        json!({"model": "m", "system": [{"text": "be"}], "messages": [{"role": "user", "content": "hi"}]});
+    let messages = json!({"model": "m", "system": [{"text": "x-anthropic-billing-header: 1"}, {"text": "be"}], "messages": [{"role": "user", "content": "hi"}]});
     assert_eq!(text(Api::Messages, &messages.to_string()), ["beuserhi"]);
     let generate = json!({"model": "m", "token_ids": [7]});
     assert_eq!(
