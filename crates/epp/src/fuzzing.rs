@@ -10,7 +10,7 @@ use longboat_scheduler::{
 };
 
 use crate::{
-    body::{Api, media, parse},
+    body::{Api, Reading, media, parse},
     core::{Core, Settings},
     exchange::{Picker, UsageScan},
     pool::EndpointSpec,
@@ -95,7 +95,7 @@ pub fn body(bytes: &[u8]) {
             continue;
         };
         let _ = media(api, bytes);
-        if let Ok(parsed) = parse(api, bytes, usize::MAX) {
+        if let Ok(parsed) = parse(api, bytes, &Reading::default()) {
             let model: Result<String, _> = serde_json::from_slice(&bytes[parsed.model_at]);
             assert_eq!(model.ok(), Some(parsed.model), "the model is somewhere else");
         }
@@ -151,7 +151,7 @@ pub fn metrics_reply(answer: &[u8]) {
 /// If the usage depends on the sizes of the pieces.
 pub fn grpc(bytes: &[u8]) {
     for api in [Api::VllmGenerate, Api::VllmEmbed, Api::VertexChat, Api::VertexRaw] {
-        let _ = parse(api, bytes, usize::MAX);
+        let _ = parse(api, bytes, &Reading::default());
     }
     for api in [Api::VllmGenerate, Api::VllmEmbed] {
         let read = |size: usize| {

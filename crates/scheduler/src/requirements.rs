@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
-use crate::{producers::inflight_load::OutputEstimate, report::Report, sessions::Agents};
+use crate::{
+    estimates::MediaEstimates, producers::inflight_load::OutputEstimate, report::Report, sessions::Agents,
+};
 
 /// What plugins require of other parts of the picker.
 #[derive(Default)]
 pub(crate) struct Requirements {
     pub(crate) tokenizer: Option<TokenizerSettings>,
+    /// What images and videos count as without a tokenizer.
+    pub(crate) estimates: Option<MediaEstimates>,
     /// The reports about responses to the proxy.
     pub(crate) reports: Vec<Report>,
     /// Whether responses name the endpoint that served.

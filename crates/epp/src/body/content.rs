@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use longboat_scheduler::Modality;
 use serde::{
     Deserialize, Deserializer,
     de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor},
@@ -9,8 +10,9 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::{
+    media,
     parsed::MAX_ELEMENTS,
-    prompt_text::{PromptBuffer, Words},
+    prompt_text::{Asset, PromptBuffer, Words},
     scalars::Scalar,
 };
 
@@ -29,6 +31,7 @@ enum Piece<'a> {
     Words(Words<'a>),
     /// Text that counts as it is spelled.
     Verbatim(&'a str),
+    Media(Asset<'a>),
 }
 
 impl<'a> Content<'a> {
@@ -43,17 +46,18 @@ impl<'a> Content<'a> {
         serde_json::Deserializer::from_str(raw.get()).deserialize_seq(Parts { with_results })
     }
 
-    pub(super) fn append_to(&self, text: &mut PromptBuffer) {
+    pub(super) fn append_to(&self, text: &mut PromptBuffer<'_>) {
         for piece in &self.pieces {
             match *piece {
                 Piece::Words(own) => text.push_words(own),
                 Piece::Verbatim(own) => text.push(own.as_bytes()),
+                Piece::Media(own) => text.push_media(own),
             }
         }
     }
 
     /// Appends the texts of a system prompt. Claude Code adds one that differs in each request, and that vLLM drops too.
-    pub(super) fn append_system_to(&self, text: &mut PromptBuffer) {
+    pub(super) fn append_system_to(&self, text: &mut PromptBuffer<'_>) {
         for piece in &self.pieces {
             if let Piece::Words(own) = *piece
                 && !own.starts_with("x-anthropic-billing-header")
@@ -79,7 +83,8 @@ impl<'a> Content<'a> {
 
     /// Appends what counts as prompt of a part. Only parts of Anthropic's API have more than text and media.
     fn push_part(&mut self, part: &Part<'a>, with_results: bool) -> serde_json::Result<()> {
-        self.multimodal |= part.media;
+        let is_image = part.kind.is_some_and(|kind| kind.get() == "\"image\"");
+        self.multimodal |= part.media.is_some() || is_image;
         match part.kind.map(RawValue::get) {
             Some("\"thinking\"") => self.push_words(part.thinking.and_then(Words::of)),
             Some("\"tool_use\"") => {
@@ -96,17 +101,28 @@ impl<'a> Content<'a> {
             }
             _ => self.push_words(part.text.and_then(Words::of)),
         }
+        // Anthropic's images have a source, as documents have one.
+        let source = part.source.filter(|_| is_image).map(|source| (Modality::Image, source));
+        if let Some(asset) = part.media.or(source).and_then(|(modality, asset)| media::asset(modality, asset))
+        {
+            self.push(Piece::Media(asset));
+        }
         Ok(())
     }
 
-    /// Appends the result of a tool: its texts, a line each.
-    fn push_result(&mut self, result: Content<'a>) {
+    /// Appends the result of a tool: its texts, a line each, then its images.
+    fn push_result(&mut self, result: Self) {
         self.multimodal |= result.multimodal;
         self.too_long |= result.too_long;
-        for (at, piece) in result.pieces.into_iter().enumerate() {
+        let (media, texts): (Vec<_>, Vec<_>) =
+            result.pieces.into_iter().partition(|piece| matches!(piece, Piece::Media(_)));
+        for (at, piece) in texts.into_iter().enumerate() {
             if at > 0 {
                 self.push(Piece::Verbatim("\n"));
             }
+            self.push(piece);
+        }
+        for piece in media {
             self.push(piece);
         }
     }
@@ -157,8 +173,10 @@ struct Part<'a> {
     input: Option<&'a RawValue>,
     /// The result of a tool.
     content: Option<&'a RawValue>,
-    /// An image, audio or video.
-    media: bool,
+    /// Anthropic's image.
+    source: Option<&'a RawValue>,
+    /// OpenAI's image, audio or video.
+    media: Option<(Modality, &'a RawValue)>,
 }
 
 struct PartFields;
@@ -180,9 +198,17 @@ impl<'de> Visitor<'de> for PartFields {
                 "name" => &mut part.name,
                 "input" => &mut part.input,
                 "content" => &mut part.content,
-                "image_url" | "input_image" | "input_audio" | "audio_url" | "video_url" | "image" => {
-                    part.media = true;
-                    map.next_value::<IgnoredAny>()?;
+                "source" => &mut part.source,
+                "image_url" | "input_image" | "image" => {
+                    part.media = Some((Modality::Image, map.next_value()?));
+                    continue;
+                }
+                "input_audio" | "audio_url" => {
+                    part.media = Some((Modality::Audio, map.next_value()?));
+                    continue;
+                }
+                "video_url" => {
+                    part.media = Some((Modality::Video, map.next_value()?));
                     continue;
                 }
                 _ => {
@@ -192,8 +218,6 @@ impl<'de> Visitor<'de> for PartFields {
             };
             *field = Some(map.next_value()?);
         }
-        // Anthropic's images have a source, as documents have one.
-        part.media |= part.kind.is_some_and(|kind| kind.get() == "\"image\"");
         Ok(part)
     }
 }

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::{
     content::Content,
-    parsed::MAX_ELEMENTS,
+    parsed::{MAX_ELEMENTS, Reading},
     prompt_text::{PromptBuffer, Words},
     scalars::{Scalar, skip},
 };
@@ -175,11 +175,11 @@ impl PromptField<'_> {
     }
 
     /// Returns one prompt per string or token list. Returns `None` if the field is not a prompt.
-    pub(super) fn prompts(&self, limit: usize) -> Option<Vec<Prompt>> {
+    pub(super) fn prompts(&self, reading: &Reading) -> Option<Vec<Prompt>> {
         match &self.input {
             Input::Other => None,
             Input::Text(words) => {
-                let mut text = PromptBuffer::new(limit);
+                let mut text = PromptBuffer::new(reading);
                 text.push_words(*words);
                 Some(vec![text.into_prompt()])
             }
@@ -193,7 +193,7 @@ impl PromptField<'_> {
                         .map(|entry| match entry {
                             Entry::Tokens(tokens) => tokens.clone().into(),
                             Entry::Text(_) | Entry::Message { .. } => {
-                                let mut text = PromptBuffer::new(limit);
+                                let mut text = PromptBuffer::new(reading);
                                 entry.append_to(&mut text);
                                 text.into_prompt()
                             }
@@ -206,7 +206,7 @@ impl PromptField<'_> {
 
     /// Appends the field as one text. Of a list, that is its JSON as the client spelled it, with the calls of tools and whatever
     /// else its items have.
-    pub(super) fn append_to(&self, text: &mut PromptBuffer) {
+    pub(super) fn append_to(&self, text: &mut PromptBuffer<'_>) {
         match &self.input {
             Input::Other => {}
             Input::Text(own) => text.push_words(*own),
@@ -255,7 +255,7 @@ impl MessageList<'_> {
         self.entries.is_empty()
     }
 
-    pub(super) fn append_to(&self, text: &mut PromptBuffer) {
+    pub(super) fn append_to(&self, text: &mut PromptBuffer<'_>) {
         text.push(&self.tokens);
         for entry in &self.entries {
             entry.append_to(text);
@@ -264,7 +264,7 @@ impl MessageList<'_> {
 }
 
 impl Entry<'_> {
-    fn append_to(&self, text: &mut PromptBuffer) {
+    fn append_to(&self, text: &mut PromptBuffer<'_>) {
         match self {
             Entry::Text(own) => text.push(own.as_bytes()),
             Entry::Tokens(tokens) => text.push(tokens),

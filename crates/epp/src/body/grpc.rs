@@ -5,17 +5,17 @@ use longboat_scheduler::{Prompt, Usage};
 use super::{
     api::Api,
     json,
-    parsed::{BodyError, ParsedBody},
+    parsed::{BodyError, ParsedBody, Reading},
     protobuf::{Fields, ProtobufError, Value, append_numbers, message},
 };
 
 /// Reads a body of a gRPC API. A body without a model gives an empty model name: the server has only one model.
-pub(super) fn read(api: Api, body: &[u8], limit: usize) -> Result<ParsedBody, BodyError> {
+pub(super) fn read(api: Api, body: &[u8], reading: &Reading) -> Result<ParsedBody, BodyError> {
     let message = message(body)?;
     match api {
         Api::VllmEmbed => embed(message),
-        Api::VertexChat => wrapped(message, Api::ChatCompletions, limit),
-        Api::VertexRaw => wrapped(message, Api::Responses, limit),
+        Api::VertexChat => wrapped(message, Api::ChatCompletions, reading),
+        Api::VertexRaw => wrapped(message, Api::Responses, reading),
         _ => generate(message),
     }
 }
@@ -76,7 +76,7 @@ fn has_placeholders(value: Value<'_>) -> Result<bool, ProtobufError> {
 }
 
 /// Reads a message with an `HttpBody`, whose data is a JSON request.
-fn wrapped(message: &[u8], api: Api, limit: usize) -> Result<ParsedBody, BodyError> {
+fn wrapped(message: &[u8], api: Api, reading: &Reading) -> Result<ParsedBody, BodyError> {
     let mut data = None;
     for field in Fields::of(message) {
         if let (2, value) = field? {
@@ -88,7 +88,7 @@ fn wrapped(message: &[u8], api: Api, limit: usize) -> Result<ParsedBody, BodyErr
         }
     }
     let data = data.ok_or(BodyError::Grpc("the message has no HttpBody"))?;
-    match json::read(api, data, limit) {
+    match json::read(api, data, reading) {
         // The model's name serves metrics only. The message is sent on unchanged, so the name has no place to be replaced at.
         Ok(parsed) => Ok(ParsedBody { model_at: 0..0, ..parsed }),
         Err(BodyError::NoModel) => Ok(ParsedBody::default()),

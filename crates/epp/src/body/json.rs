@@ -5,17 +5,17 @@ use longboat_scheduler::Prompt;
 use super::{
     api::Api,
     fields::{Fields, PromptField},
-    parsed::{BodyError, MAX_MODEL, ParsedBody},
+    parsed::{BodyError, MAX_MODEL, ParsedBody, Reading},
     prompt_text::PromptBuffer,
 };
 
-/// Reads a body of this API. Of each text, at most `limit` bytes are kept.
-pub(super) fn read(api: Api, body: &[u8], limit: usize) -> Result<ParsedBody, BodyError> {
+/// Reads a body of this API.
+pub(super) fn read(api: Api, body: &[u8], reading: &Reading) -> Result<ParsedBody, BodyError> {
     let fields = Fields::read(body).map_err(BodyError::Json)?;
     if fields.is_too_long() {
         return Err(BodyError::Elements);
     }
-    let prompts = prompts(api, &fields, limit)?;
+    let prompts = prompts(api, &fields, reading)?;
     let model = fields.model(body).filter(|(model, _)| !model.is_empty());
     let (model, model_at) = match api {
         // SGLang serves one model, which its own requests do not name.
@@ -53,9 +53,9 @@ pub(super) fn read(api: Api, body: &[u8], limit: usize) -> Result<ParsedBody, Bo
     })
 }
 
-fn prompts(api: Api, fields: &Fields<'_>, limit: usize) -> Result<Vec<Prompt>, BodyError> {
+fn prompts(api: Api, fields: &Fields<'_>, reading: &Reading) -> Result<Vec<Prompt>, BodyError> {
     let each = |field: Option<&PromptField<'_>>, api, name| {
-        field.and_then(|field| field.prompts(limit)).ok_or(BodyError::Field(api, name))
+        field.and_then(|field| field.prompts(reading)).ok_or(BodyError::Field(api, name))
     };
     let messages = |api| {
         let messages = fields.messages.as_ref().filter(|messages| !messages.is_empty());
@@ -65,8 +65,8 @@ fn prompts(api: Api, fields: &Fields<'_>, limit: usize) -> Result<Vec<Prompt>, B
         let input = fields.input.as_ref().filter(|input| input.is_given());
         input.ok_or(BodyError::Field(api, "input"))
     };
-    let mut text = PromptBuffer::new(limit);
-    let tools = |text: &mut PromptBuffer| {
+    let mut text = PromptBuffer::new(reading);
+    let tools = |text: &mut PromptBuffer<'_>| {
         if let Some(tools) = fields.tools {
             text.push(tools.get().as_bytes());
         }

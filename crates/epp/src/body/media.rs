@@ -11,7 +11,10 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::api::Api;
+use super::{
+    api::Api,
+    prompt_text::{Asset, Words},
+};
 
 /// The most items of a request. Further items are ignored.
 const MAX_ITEMS: usize = 1024;
@@ -75,12 +78,7 @@ impl MediaList {
 
     /// Adds an item. It is identified by its URL or its data, as spelled in the body.
     fn asset(&mut self, modality: Modality, asset: Option<&RawValue>) {
-        let Some(asset) = asset else { return };
-        if asset.get().starts_with('"') {
-            return self.add(modality, asset.get().as_bytes());
-        }
-        let Some(asset) = object::<Asset<'_>>(asset) else { return };
-        if let Some(content) = asset.url.or(asset.data) {
+        if let Some(Content::Url(content) | Content::Data(content)) = asset.and_then(content) {
             self.add(modality, content.get().as_bytes());
         }
     }
@@ -98,6 +96,34 @@ impl MediaList {
             });
         }
     }
+}
+
+/// The URL or the data of an item.
+enum Content<'a> {
+    Url(&'a RawValue),
+    Data(&'a RawValue),
+}
+
+fn content(asset: &RawValue) -> Option<Content<'_>> {
+    if asset.get().starts_with('"') {
+        return Some(Content::Url(asset));
+    }
+    let Source { url, data } = object(asset)?;
+    url.map(Content::Url).or(data.map(Content::Data))
+}
+
+/// Returns the item as a part of a prompt.
+pub(super) fn asset(modality: Modality, asset: &RawValue) -> Option<Asset<'_>> {
+    let (content, of): (_, fn(_) -> _) = match (modality, content(asset)?) {
+        (Modality::Image, Content::Url(url)) => (url, Asset::Image),
+        (Modality::Image, Content::Data(data)) => (data, Asset::ImageData),
+        (Modality::Audio, Content::Data(data)) => (data, Asset::AudioData),
+        (Modality::Audio, Content::Url(url)) => (url, Asset::Audio),
+        (Modality::Video | Modality::Other, Content::Url(content) | Content::Data(content)) => {
+            (content, Asset::Video)
+        }
+    };
+    Words::of(content).map(of)
 }
 
 /// Visits the elements of a list. They are not collected, because a client may send millions.
@@ -143,7 +169,7 @@ objects! {
     Top { messages, input, features }
     Message { content }
     Part { r#type, image_url, video_url, audio_url, input_audio, source, content }
-    Asset { url, data }
+    Source { url, data }
     Features { mm_hashes }
 }
 

@@ -6,6 +6,7 @@ mod api;
 mod content;
 mod fields;
 mod grpc;
+mod image_size;
 mod json;
 mod media;
 mod parsed;
@@ -16,15 +17,15 @@ mod scalars;
 pub(crate) use api::Api;
 pub(crate) use grpc::usage as grpc_usage;
 pub(crate) use media::{media, rendered};
-pub(crate) use parsed::{BodyError, ParsedBody};
+pub(crate) use parsed::{BodyError, ParsedBody, Reading};
 pub(crate) use protobuf::{HEADER, length};
 
-/// Reads a body of this API. Of each text, at most `limit` bytes are kept.
-pub(crate) fn parse(api: Api, body: &[u8], limit: usize) -> Result<ParsedBody, BodyError> {
+/// Reads a body of this API.
+pub(crate) fn parse(api: Api, body: &[u8], reading: &Reading) -> Result<ParsedBody, BodyError> {
     match api {
         Api::Opaque => Ok(ParsedBody::default()),
-        api if api.is_grpc() => grpc::read(api, body, limit),
-        api => json::read(api, body, limit),
+        api if api.is_grpc() => grpc::read(api, body, reading),
+        api => json::read(api, body, reading),
     }
 }
 

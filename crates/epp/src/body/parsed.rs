@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use longboat_scheduler::{Media, Prompt};
+use longboat_scheduler::{Media, MediaEstimates, Prompt, VideoProperties};
 
 use super::protobuf::ProtobufError;
 
@@ -11,6 +11,24 @@ pub(super) const MAX_MODEL: usize = 4096;
 
 /// The most messages, prompts and parts of a message. Each needs far more memory than its bytes in the body.
 pub(super) const MAX_ELEMENTS: usize = 1 << 16;
+
+/// How a body is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading {
+    /// The bytes of each text that are kept.
+    pub(crate) limit: usize,
+    /// What images and videos count as in a prompt.
+    pub(crate) estimates: MediaEstimates,
+    /// What the request says about its videos.
+    pub(crate) video: VideoProperties,
+}
+
+impl Default for Reading {
+    /// Keeps everything.
+    fn default() -> Self {
+        Self { limit: usize::MAX, estimates: MediaEstimates::default(), video: VideoProperties::default() }
+    }
+}
 
 /// The result of reading a body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

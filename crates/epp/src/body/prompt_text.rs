@@ -5,7 +5,9 @@
 
 use longboat_scheduler::Prompt;
 use serde_json::value::RawValue;
+use xxhash_rust::xxh64::xxh64;
 
+use super::{image_size, parsed::Reading};
 use crate::buffer_pool;
 
 /// A JSON string as it is in the body, without its quotes.
@@ -27,24 +29,47 @@ impl<'a> Words<'a> {
     }
 }
 
+/// The bytes of a token.
+const TOKEN: usize = 4;
+
+/// An image, audio or video, by its URL or its data.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Asset<'a> {
+    Image(Words<'a>),
+    ImageData(Words<'a>),
+    Video(Words<'a>),
+    Audio(Words<'a>),
+    AudioData(Words<'a>),
+}
+
+impl<'a> Asset<'a> {
+    fn content(self) -> Words<'a> {
+        let (Self::Image(content)
+        | Self::ImageData(content)
+        | Self::Video(content)
+        | Self::Audio(content)
+        | Self::AudioData(content)) = self;
+        content
+    }
+}
+
 /// A prompt that is being collected.
 #[derive(Debug)]
-pub(super) struct PromptBuffer {
+pub(super) struct PromptBuffer<'a> {
     bytes: Vec<u8>,
     /// The number of bytes that count for the length and are not kept.
     cut: usize,
-    limit: usize,
+    reading: &'a Reading,
 }
 
-impl PromptBuffer {
-    /// Creates an empty prompt that keeps at most `limit` bytes.
-    pub(super) fn new(limit: usize) -> Self {
-        Self { bytes: Vec::new(), cut: 0, limit }
+impl<'a> PromptBuffer<'a> {
+    pub(super) fn new(reading: &'a Reading) -> Self {
+        Self { bytes: Vec::new(), cut: 0, reading }
     }
 
     /// Makes room for `more` bytes, or for as many of them as are kept.
     fn reserve(&mut self, more: usize) {
-        let needed = self.bytes.len().saturating_add(more).min(self.limit);
+        let needed = self.bytes.len().saturating_add(more).min(self.reading.limit);
         if needed > self.bytes.capacity() {
             let mut larger = buffer_pool::take(needed.max(self.bytes.capacity().saturating_mul(2)));
             larger.extend_from_slice(&self.bytes);
@@ -54,7 +79,7 @@ impl PromptBuffer {
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.reserve(bytes.len());
-        let kept = bytes.len().min(self.limit.saturating_sub(self.bytes.len()));
+        let kept = bytes.len().min(self.reading.limit.saturating_sub(self.bytes.len()));
         self.bytes.extend_from_slice(&bytes[..kept]);
         self.cut += bytes.len() - kept;
     }
@@ -71,6 +96,26 @@ impl PromptBuffer {
             rest = after;
         }
         self.push(rest.as_bytes());
+    }
+
+    /// Appends an image, audio or video as tokens, as many as it counts as. Each is the beginning of the hash of its URL or data.
+    pub(super) fn push_media(&mut self, media: Asset<'_>) {
+        let Reading { estimates, video, limit } = self.reading;
+        let Words(content) = media.content();
+        let count = match media {
+            Asset::Image(_) => estimates.image(image_size::of_url(content.as_bytes())),
+            Asset::ImageData(_) => estimates.image(image_size::of_base64(content.as_bytes())),
+            Asset::Video(_) => estimates.video(video),
+            Asset::Audio(_) => 1,
+            Asset::AudioData(_) => content.len().div_ceil(TOKEN).max(1),
+        };
+        let length = self.bytes.len() + self.cut;
+        self.push(&[0; TOKEN][..length.next_multiple_of(TOKEN) - length]);
+        let kept = (count * TOKEN).min(limit.saturating_sub(self.bytes.len()));
+        self.reserve(kept);
+        let hash = xxh64(content.as_bytes(), 0).to_le_bytes();
+        self.bytes.extend(hash[..TOKEN].iter().cycle().take(kept));
+        self.cut += count * TOKEN - kept;
     }
 
     pub(super) fn into_prompt(self) -> Prompt {
@@ -119,7 +164,8 @@ mod tests {
 
     fn read(json: &str, limit: usize) -> Prompt {
         let raw: &RawValue = serde_json::from_str(json).unwrap();
-        let mut collected = PromptBuffer::new(limit);
+        let reading = Reading { limit, ..Reading::default() };
+        let mut collected = PromptBuffer::new(&reading);
         collected.push_words(Words::of(raw).unwrap());
         collected.into_prompt()
     }

@@ -1,14 +1,15 @@
 use longboat_scheduler::{Prompt, config::Parser};
 use proptest::prelude::*;
 use serde_json::json;
+use xxhash_rust::xxh64::xxh64;
 
 use super::{
-    Api, BodyError, ParsedBody, parse,
+    Api, BodyError, ParsedBody, Reading, parse,
     parsed::{MAX_ELEMENTS, MAX_MODEL},
 };
 
 fn text(api: Api, body: &str) -> Vec<String> {
-    parse(api, body.as_bytes(), usize::MAX)
+    parse(api, body.as_bytes(), &Reading::default())
         .unwrap()
         .prompts
         .into_iter()
@@ -37,10 +38,10 @@ fn a_path_belongs_to_the_api_of_its_first_fitting_suffix() {
 #[test]
 fn a_chat_is_hashed_as_tools_then_role_and_content_of_each_message() {
     let body = r#"{"messages":[{"content":"b\u0061r","role":"system"},{"role":"user","name":"x",
-        "content":[{"type":"text","text":"one"},{"type":"image_url","image_url":{"url":"u"}},{"text":"two"}]}],
+        "content":[{"type":"text","text":"one"},{"text":"two"},{"type":"image_url","image_url":{"url":"u"}}]}],
         "tools":[{"a": 1}],"model":"m","stream":true,"cache_salt":"s"}"#;
-    let parsed = parse(Api::ChatCompletions, body.as_bytes(), usize::MAX).unwrap();
-    assert_eq!(parsed.prompts, [Prompt::from(b"[{\"a\": 1}]systembaruseronetwo".to_vec())]);
+    let parsed = parse(Api::ChatCompletions, body.as_bytes(), &Reading::default()).unwrap();
+    assert!(parsed.prompts[0].bytes.starts_with(b"[{\"a\": 1}]systembaruseronetwo"));
     assert!(parsed.stream && parsed.multimodal);
     assert_eq!((parsed.model.as_str(), parsed.cache_salt.as_str()), ("m", "s"));
     assert_eq!(&body[parsed.model_at], "\"m\"");
@@ -50,7 +51,7 @@ fn a_chat_is_hashed_as_tools_then_role_and_content_of_each_message() {
 fn each_api_has_its_own_limit_of_output() {
     let body = br#"{"model":"m","prompt":"p","input":"p","messages":[{"content":"p"}],
         "max_tokens":1,"max_completion_tokens":2,"max_output_tokens":3}"#;
-    let limit = |api, body: &[u8]| parse(api, body, usize::MAX).unwrap().max_output_tokens;
+    let limit = |api, body: &[u8]| parse(api, body, &Reading::default()).unwrap().max_output_tokens;
     for (api, expected) in [
         (Api::ChatCompletions, Some(2)),
         (Api::Completions, Some(1)),
@@ -84,8 +85,54 @@ fn images_are_found_in_every_api_that_takes_them() {
         (Api::Messages, "messages", json!({"type": "text", "text": "image"}), false),
     ] {
         let body = json!({"model": "m", list: [{"role": "user", "content": [part]}]}).to_string();
-        let parsed = parse(api, body.as_bytes(), usize::MAX).unwrap();
+        let parsed = parse(api, body.as_bytes(), &Reading::default()).unwrap();
         assert_eq!(parsed.multimodal, expected, "{body}");
+    }
+}
+
+#[test]
+fn an_image_counts_as_many_tokens_and_differs_from_others() {
+    let prompt = |api, part: &str| {
+        let content = format!(r#"[{{"type":"text","text":"look"}},{part},{{"text":"!"}}]"#);
+        let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":{content}}}]}}"#);
+        let mut prompts = parse(api, body.as_bytes(), &Reading::default()).unwrap().prompts;
+        prompts.remove(0).bytes
+    };
+    let media = |content: &str, tokens: usize| {
+        let token = &xxh64(content.as_bytes(), 0).to_le_bytes()[..4];
+        [b"userlook", token.repeat(tokens).as_slice(), b"!"].concat()
+    };
+    let gif = "R0lGODlhQAAgAAAAAA==";
+    let url = format!("data:image/gif;base64,{gif}");
+    let openai = |kind: &str, value: &str| format!(r#"{{"type":"{kind}","{kind}":{value}}}"#);
+    for (part, content, tokens) in [
+        (openai("image_url", r#"{"url":"http://a/1.png","detail":"low"}"#), "http://a/1.png", 225),
+        (openai("image_url", r#""http://a/2.png""#), "http://a/2.png", 225),
+        (openai("image_url", &format!(r#"{{"url":"{url}"}}"#)), &*url, 2),
+        (openai("video_url", r#"{"url":"http://a/2.mp4"}"#), "http://a/2.mp4", 4500),
+        (openai("audio_url", r#"{"url":"http://a/3.wav"}"#), "http://a/3.wav", 1),
+        (openai("input_audio", r#"{"data":"AAAABBBBC","format":"wav"}"#), "AAAABBBBC", 3),
+    ] {
+        assert_eq!(prompt(Api::ChatCompletions, &part), media(content, tokens), "{part}");
+    }
+    let source = format!(r#"{{"type":"image","source":{{"type":"base64","data":"{gif}"}}}}"#);
+    assert_eq!(prompt(Api::Messages, &source), media(gif, 2));
+    let result = format!(r#"{{"type":"tool_result","content":[{source},"done"]}}"#);
+    assert_eq!(prompt(Api::Messages, &result), [b"userlookdone", &media(gif, 2)[8..]].concat());
+    for nothing in [openai("image_url", "7"), source.replace("image", "document")] {
+        assert_eq!(prompt(Api::ChatCompletions, &nothing), b"userlook!", "{nothing}");
+    }
+}
+
+#[test]
+fn media_are_cut_off_with_the_text() {
+    let body = br#"{"model":"m","messages":[{"role":"user","content":["a",{"image_url":"u"},"b"]}]}"#;
+    for limit in [0, 3, 6, 9, 100, 909, 1000] {
+        let cut = parse(Api::ChatCompletions, body, &Reading { limit, ..Reading::default() }).unwrap();
+        let whole = parse(Api::ChatCompletions, body, &Reading::default()).unwrap();
+        let (cut, whole) = (&cut.prompts[0], &whole.prompts[0]);
+        assert_eq!(cut.bytes, whole.bytes[..limit.min(909)]);
+        assert_eq!((cut.bytes.len() + cut.cut, whole.bytes.len()), (909, 909));
     }
 }
 
@@ -94,9 +141,10 @@ fn a_completion_has_a_prompt_per_string_and_one_of_tokens() {
     let body = |prompt: &serde_json::Value| json!({"model": "m", "prompt": prompt}).to_string();
     assert_eq!(text(Api::Completions, &body(&json!("one"))), ["one"]);
     assert_eq!(text(Api::Completions, &body(&json!(["one", "two"]))), ["one", "two"]);
-    let parsed = parse(Api::Completions, body(&json!([1, 256])).as_bytes(), usize::MAX).unwrap();
+    let parsed = parse(Api::Completions, body(&json!([1, 256])).as_bytes(), &Reading::default()).unwrap();
     assert_eq!(parsed.prompts, [Prompt::from(vec![1, 0, 0, 0, 0, 1, 0, 0])]);
-    let parsed = parse(Api::Completions, body(&json!([[1], [2, 3]])).as_bytes(), usize::MAX).unwrap();
+    let parsed =
+        parse(Api::Completions, body(&json!([[1], [2, 3]])).as_bytes(), &Reading::default()).unwrap();
     assert_eq!(parsed.prompts.len(), 2);
     assert_eq!(parsed.prompts[1].tokens(), 2);
 }
@@ -116,11 +164,13 @@ fn other_apis_are_hashed_by_what_they_ask() {
     }
     let conversation = r#"{"model":"m","items":[{"type":"message","content":[{"text":"hi"}]}]}"#;
     assert_eq!(text(Api::Conversations, conversation), [r#"[{"type":"message","content":[{"text":"hi"}]}]"#]);
-    let messages = json!({"model": "m", "system": [{"text": "x-anthropic-billing-header: 1"}, {"text": "be"}], "messages": [{"role": "user", "content": "hi"}]});
+    let system = json!([{"text": "x-anthropic-billing-header: 1"}, {"text": "be"}]);
+    let messages = json!({"model": "m", "system": system, "messages": [{"role": "user", "content": "hi"}]});
     assert_eq!(text(Api::Messages, &messages.to_string()), ["beuserhi"]);
     let generate = json!({"model": "m", "token_ids": [7]});
     assert_eq!(
-        parse(Api::Generate, generate.to_string().as_bytes(), usize::MAX).unwrap().prompts[0].tokens(),
+        parse(Api::Generate, generate.to_string().as_bytes(), &Reading::default()).unwrap().prompts[0]
+            .tokens(),
         1
     );
 }
@@ -136,7 +186,7 @@ fn thinking_and_tools_are_part_of_a_message() {
         assert_eq!(text(Api::Messages, &result(content)), [prompt]);
     }
     let image = result(r#"[{"type":"image","source":{"type":"url","url":"u"}}]"#);
-    assert!(parse(Api::Messages, image.as_bytes(), usize::MAX).unwrap().multimodal);
+    assert!(parse(Api::Messages, image.as_bytes(), &Reading::default()).unwrap().multimodal);
     let call = r#"{"model":"m","messages":[{"role":"assistant","content":[
         {"type":"thinking","thinking":"hm","signature":"s"},{"type":"redacted_thinking","data":"d"},
         {"type":"tool_use","input":{"a": 1},"name":"add","id":"t1"}]}]}"#;
@@ -145,7 +195,7 @@ fn thinking_and_tools_are_part_of_a_message() {
 
 #[test]
 fn errors_are_in_the_words_of_the_reference() {
-    let error = |api, body: &str| parse(api, body.as_bytes(), usize::MAX).unwrap_err().to_string();
+    let error = |api, body: &str| parse(api, body.as_bytes(), &Reading::default()).unwrap_err().to_string();
     let eof = "error unmarshaling request bodyMap: unexpected end of JSON input";
     assert_eq!(error(Api::ChatCompletions, ""), eof);
     assert_eq!(error(Api::ChatCompletions, "  "), eof);
@@ -159,7 +209,7 @@ fn errors_are_in_the_words_of_the_reference() {
         "invalid chat completions request: must have valid messages field"
     );
     let number = r#"{"model":5,"messages":[{"role":"user","content":"x"}]}"#;
-    assert_eq!(parse(Api::ChatCompletions, number.as_bytes(), usize::MAX), Err(BodyError::NoModel));
+    assert_eq!(parse(Api::ChatCompletions, number.as_bytes(), &Reading::default()), Err(BodyError::NoModel));
     assert!(error(Api::Completions, "{\"prompt\":\"a\"} trailing").contains("trailing"));
 }
 
@@ -167,7 +217,7 @@ fn errors_are_in_the_words_of_the_reference() {
 fn fields_of_odd_types_count_as_absent() {
     let body = r#"{"model":"m","stream":"yes","cache_salt":[1,{"a":2}],"tools":7,"system":{},"stream":null,
         "messages":[{"role":3,"content":{"a":[1]}},4,null,"text",[1,-2,"x"],{"content":[1,"part",{"text":5}]}]}"#;
-    let parsed = parse(Api::ChatCompletions, body.as_bytes(), usize::MAX).unwrap();
+    let parsed = parse(Api::ChatCompletions, body.as_bytes(), &Reading::default()).unwrap();
     assert!(!parsed.stream && parsed.cache_salt.is_empty());
 }
 
@@ -177,7 +227,7 @@ proptest! {
         for api in [
             Api::ChatCompletions, Api::Completions, Api::Responses, Api::Messages, Api::Generate, Api::SglangGenerate,
         ] {
-            let _ = parse(api, &bytes, usize::MAX);
+            let _ = parse(api, &bytes, &Reading::default());
         }
     }
 
@@ -187,8 +237,8 @@ proptest! {
         let at = flip % body.len();
         body[at] = byte;
         body.truncate(cut.min(body.len()));
-        let _ = parse(Api::ChatCompletions, &body, usize::MAX);
-        let _ = parse(Api::Completions, &body, usize::MAX);
+        let _ = parse(Api::ChatCompletions, &body, &Reading::default());
+        let _ = parse(Api::Completions, &body, &Reading::default());
     }
 
     #[test]
@@ -199,7 +249,7 @@ proptest! {
             serde_json::Value::from(format!("x{before}")),
             serde_json::Value::from(after)
         );
-        let parsed = parse(Api::Completions, body.as_bytes(), usize::MAX).unwrap();
+        let parsed = parse(Api::Completions, body.as_bytes(), &Reading::default()).unwrap();
         prop_assert_eq!(&parsed.model, &model);
         prop_assert_eq!(&body[parsed.model_at], value);
     }
@@ -227,7 +277,7 @@ fn requests_over_grpc_are_read() {
         &field(7, &field(5, &[])),
     ]
     .concat();
-    let parsed = parse(Api::VllmGenerate, &frame(&message), usize::MAX).unwrap();
+    let parsed = parse(Api::VllmGenerate, &frame(&message), &Reading::default()).unwrap();
     let expected = ParsedBody {
         stream: true,
         exact: true,
@@ -236,23 +286,28 @@ fn requests_over_grpc_are_read() {
         ..ParsedBody::default()
     };
     assert_eq!(parsed, expected);
-    let text = parse(Api::VllmGenerate, &frame(&field(3, b"hello")), usize::MAX).unwrap();
+    let text = parse(Api::VllmGenerate, &frame(&field(3, b"hello")), &Reading::default()).unwrap();
     assert_eq!((text.exact, text.prompts), (false, vec![Prompt::from(b"hello".to_vec())]));
-    assert_eq!(parse(Api::VllmEmbed, &frame(&tokens), usize::MAX).unwrap(), ParsedBody::default());
+    assert_eq!(parse(Api::VllmEmbed, &frame(&tokens), &Reading::default()).unwrap(), ParsedBody::default());
     let json = br#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}"#;
     let chat = field(2, &[field(1, b"application/json"), field(2, json)].concat());
-    let chat = parse(Api::VertexChat, &frame(&[field(1, b"endpoint"), chat].concat()), usize::MAX).unwrap();
+    let chat =
+        parse(Api::VertexChat, &frame(&[field(1, b"endpoint"), chat].concat()), &Reading::default()).unwrap();
     assert_eq!(
         (chat.model.as_str(), chat.stream, chat.prompts[0].bytes.as_slice()),
         ("m", true, &b"userhi"[..])
     );
     let raw = field(2, &field(2, br#"{"input":"hi"}"#));
-    assert_eq!(parse(Api::VertexRaw, &frame(&raw), usize::MAX).unwrap().model, "", "the server has its own");
+    assert_eq!(
+        parse(Api::VertexRaw, &frame(&raw), &Reading::default()).unwrap().model,
+        "",
+        "the server has its own"
+    );
 }
 
 #[test]
 fn broken_requests_over_grpc_are_refused() {
-    let refused = |api: Api, body: &[u8]| parse(api, body, usize::MAX).unwrap_err().to_string();
+    let refused = |api: Api, body: &[u8]| parse(api, body, &Reading::default()).unwrap_err().to_string();
     assert!(refused(Api::VllmGenerate, b"").contains("shorter"));
     assert!(refused(Api::VllmGenerate, &[0, 0, 0, 0, 9, 1]).contains("shorter"));
     assert!(refused(Api::VllmGenerate, &[1, 0, 0, 0, 0]).contains("compressed"));
@@ -279,10 +334,10 @@ fn paths_over_grpc_belong_to_their_parsers() {
 #[test]
 fn lists_of_nothing_and_endless_names_take_no_memory() {
     let many = |element: &str, count: usize| vec![element; count].join(",");
-    let refused = |api: Api, body: String| parse(api, body.as_bytes(), usize::MAX).unwrap_err();
+    let refused = |api: Api, body: String| parse(api, body.as_bytes(), &Reading::default()).unwrap_err();
     for element in ["{}", "\"\"", "[]"] {
         let of = |count| format!("{{\"model\":\"m\",\"messages\":[{}]}}", many(element, count));
-        assert!(parse(Api::ChatCompletions, of(MAX_ELEMENTS).as_bytes(), usize::MAX).is_ok());
+        assert!(parse(Api::ChatCompletions, of(MAX_ELEMENTS).as_bytes(), &Reading::default()).is_ok());
         assert_eq!(refused(Api::ChatCompletions, of(MAX_ELEMENTS + 1)), BodyError::Elements);
     }
     let prompts = format!("{{\"model\":\"m\",\"prompt\":[{}]}}", many("\"\"", MAX_ELEMENTS + 1));
@@ -293,8 +348,8 @@ fn lists_of_nothing_and_endless_names_take_no_memory() {
     };
     assert_eq!(refused(Api::ChatCompletions, parts("\"x\"")), BodyError::Elements);
     // Parts without text are not kept, so they need no limit.
-    assert!(parse(Api::ChatCompletions, parts("0").as_bytes(), usize::MAX).is_ok());
+    assert!(parse(Api::ChatCompletions, parts("0").as_bytes(), &Reading::default()).is_ok());
     let named = |length| format!("{{\"model\":\"{}\",\"prompt\":\"x\"}}", "m".repeat(length));
-    assert!(parse(Api::Completions, named(MAX_MODEL).as_bytes(), usize::MAX).is_ok());
+    assert!(parse(Api::Completions, named(MAX_MODEL).as_bytes(), &Reading::default()).is_ok());
     assert_eq!(refused(Api::Completions, named(MAX_MODEL + 1)), BodyError::LongModel(MAX_MODEL + 1));
 }

@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::LazyLock};
 
 use bytes::Bytes;
 use longboat_extproc::{Header, HeaderChanges, Headers, names};
-use longboat_scheduler::Decision;
+use longboat_scheduler::{Decision, Resolution, VideoProperties};
 
 use crate::metrics::MAX_VALUE_BYTES;
 
@@ -81,6 +81,20 @@ pub(super) fn objective(headers: &Headers) -> Option<&str> {
 /// The requested time to the first token, in milliseconds.
 pub(super) fn first_token_within(headers: &Headers) -> Option<u64> {
     present_or_former(headers, "x-llm-d-slo-ttft-ms", "x-slo-ttft-ms")?.parse().ok()
+}
+
+/// What the request says about its videos.
+pub(super) fn video(headers: &Headers) -> VideoProperties {
+    let number = |name| headers.get(name).and_then(|value| value.parse().ok()).unwrap_or_default();
+    let resolution = headers.get("x-llm-d-video-resolution").and_then(|size| {
+        let (width, height) = size.split_once(['x', 'X'])?;
+        Some(Resolution { width: width.trim().parse().ok()?, height: height.trim().parse().ok()? })
+    });
+    VideoProperties {
+        resolution: resolution.unwrap_or_default(),
+        seconds: number("x-llm-d-video-duration-seconds"),
+        rate: number("x-llm-d-video-fps"),
+    }
 }
 
 /// Whether the request has `prefer: if-available`: the client wants an answer only if the prompt's prefix is cached.
@@ -175,5 +189,24 @@ fn lower_case(header: &Header) -> Header {
         Header::new(header.name.to_ascii_lowercase(), header.value.clone())
     } else {
         header.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_say_how_long_and_how_large_videos_are() {
+        let said = |name: &'static str, value: &str| {
+            let VideoProperties { resolution, seconds, rate } =
+                video(&Headers(vec![Header::new(name, value.to_owned())]));
+            (resolution.width, resolution.height, seconds, rate)
+        };
+        assert_eq!(said("x-llm-d-video-resolution", "1280 X720"), (1280, 720, 0.0, 0.0));
+        assert_eq!(said("x-llm-d-video-resolution", "1280x"), (0, 0, 0.0, 0.0));
+        assert_eq!(said("x-llm-d-video-duration-seconds", "2.5"), (0, 0, 2.5, 0.0));
+        assert_eq!(said("x-llm-d-video-fps", "30"), (0, 0, 0.0, 30.0));
+        assert_eq!(said("x-llm-d-video-fps", "many"), (0, 0, 0.0, 0.0));
     }
 }

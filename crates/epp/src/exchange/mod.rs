@@ -115,8 +115,8 @@ struct ParsedRequest {
     flow: String,
     labels: RequestLabels,
     request_id: String,
-    /// The memory of the copies that were made from the body.
-    _held: MemoryReservation,
+    /// The memory of the copies that were made from the body, and of what prompts have beyond it.
+    _held: [MemoryReservation; 2],
     /// The memory of the prompt's tokens, if they were requested.
     tokens_held: Option<MemoryReservation>,
     /// The endpoint that was chosen together with other requests with the same prompt.

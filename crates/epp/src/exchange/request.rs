@@ -14,7 +14,7 @@ use super::{
 use crate::{
     admission::AdmissionResult,
     answer::{Code, Refusal},
-    body::{self, Api, ParsedBody},
+    body::{self, Api, ParsedBody, Reading},
     metrics::Work,
     request_trace::{self, Arrival, RequestTrace, TraceEntry},
 };
@@ -163,7 +163,11 @@ impl Exchange {
         let held = self.core.bodies.hold(body.len());
         let held = held.ok_or_else(|| self.core.full())?;
         let began = Instant::now();
-        let mut parsed = body::parse(api, &body, self.text_limit())?;
+        let mut parsed = body::parse(api, &body, &self.reading(&pending.headers))?;
+        // Images and videos may count as more bytes than they have in the body.
+        let prompts: usize = parsed.prompts.iter().map(|prompt| prompt.bytes.len()).sum();
+        let held_more = self.core.bodies.hold(prompts.saturating_sub(body.len()));
+        let held = [held, held_more.ok_or_else(|| self.core.full())?];
         if self.core.scheduler.looks_at_media() {
             parsed.media = body::media(api, &body);
         }
@@ -194,10 +198,14 @@ impl Exchange {
         Ok(request)
     }
 
-    /// The bytes of each text that are kept.
-    fn text_limit(&self) -> usize {
+    /// How the body of a request with these headers is read.
+    fn reading(&self, headers: &Headers) -> Reading {
         let of_trace = if self.core.trace.is_some() { request_trace::TEXT_LIMIT } else { 0 };
-        self.core.scheduler.text_limit().max(of_trace)
+        Reading {
+            limit: self.core.scheduler.text_limit().max(of_trace),
+            estimates: self.core.scheduler.media_estimates(),
+            video: headers::video(headers),
+        }
     }
 
     /// Adds the request to the trace.

@@ -18,6 +18,7 @@ use crate::{
     decision::{Decision, PREFILL, PrefixHolder, ProfileRun},
     endpoint::{Endpoint, Slot, Snapshot},
     error::ScheduleError,
+    estimates::MediaEstimates,
     finding::Finding,
     inflight::{InFlight, Reservation},
     latency::{Features, LatencyObjective, LatencySettings},
@@ -140,6 +141,11 @@ impl Scheduler {
     /// The tokenizer that must be called for the tokens of prompts before a request is scheduled, if there is one.
     pub fn tokenizer(&self) -> Option<&TokenizerSettings> {
         self.requirements.tokenizer.as_ref()
+    }
+
+    /// What images and videos count as in prompts without a tokenizer.
+    pub fn media_estimates(&self) -> MediaEstimates {
+        self.requirements.estimates.unwrap_or_default()
     }
 
     /// The plugin that decides which profiles run.

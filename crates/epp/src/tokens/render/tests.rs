@@ -61,7 +61,7 @@ fn renderer(url: &str, patience: Duration) -> Renderer {
 }
 
 fn ask(renderer: &Renderer, bodies: &Arc<Budget>) -> Option<Lookup> {
-    let parsed = body::parse(Api::Completions, BODY, usize::MAX).unwrap();
+    let parsed = body::parse(Api::Completions, BODY, &body::Reading::default()).unwrap();
     let body = Bytes::from_static(BODY);
     renderer.ask(&Question { api: Api::Completions, parsed: &parsed, body: &body, bodies })
 }
@@ -126,7 +126,7 @@ async fn nothing_is_asked_where_the_tokens_are_known_or_cannot_be() {
         (Api::Completions, br#"{"model":"m","prompt":[[1],[2]]}"#),
         (Api::Messages, br#"{"model":"m","messages":[{"role":"user","content":"x"}]}"#),
     ] {
-        let parsed = body::parse(api, body, usize::MAX).unwrap();
+        let parsed = body::parse(api, body, &body::Reading::default()).unwrap();
         let body = Bytes::from_static(body);
         let question = Question { api, parsed: &parsed, body: &body, bodies: &bodies };
         assert!(renderer.ask(&question).is_none());
