@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{prelude::*, requirements::TokenizerSettings};
+use crate::{estimates::MediaEstimates, prelude::*, requirements::TokenizerSettings};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -12,14 +12,9 @@ struct RawParameters {
     backend: Option<String>,
     model_name: Option<String>,
     vllm: Option<Vllm>,
-    estimate: Option<Estimate>,
+    estimate: Option<MediaEstimates>,
     uds_tokenizer_config: Option<Value>,
 }
-
-/// The parameters of the estimating backend. It has none.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Estimate {}
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -59,6 +54,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         "set either estimate, or modelName and vllm, not both",
     )?;
     if !asks {
+        builder.requirements.estimates.get_or_insert(raw.estimate.unwrap_or_default());
         return Ok(Plugin::default());
     }
     parameters.require(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    ConfigError, EndpointEvents, EventSource, ListenForEvents, Options, Scheduler,
+    ConfigError, EndpointEvents, EventSource, ListenForEvents, Options, Scheduler, VideoProperties,
     config::EndpointPickerConfig,
 };
 
@@ -102,6 +102,9 @@ fn what_cannot_be_done_is_refused_by_name() {
     for (parameters, named) in [
         ("{udsTokenizerConfig: {}}", "udsTokenizerConfig"),
         ("{backend: tiktoken}", "tiktoken"),
+        ("{estimate: {image: {mode: fixed}}}", "estimate.image.mode"),
+        ("{estimate: {video: {frames: {mode: all}}}}", "estimate.video.frames.mode"),
+        ("{estimate: {audio: {}}}", "\"audio\""),
         ("{modelName: m, vllm: {url: localhost}}", "vllm.url"),
         ("{modelName: m, vllm: {timeout: long}}", "vllm.timeout"),
         ("{vllm: {}}", "modelName"),
@@ -128,4 +131,9 @@ fn a_model_chooses_the_tokenizer() {
     for parameters in ["{}", "{backend: estimate}", "{modelName: '', estimate: {}}"] {
         assert_eq!(tokenizer(parameters), None, "{parameters}");
     }
+    let estimate = "{image: {mode: static, static: {staticToken: 280}}, video: {maxVideoTokens: 7}}";
+    let scheduler =
+        build(&format!("- {{type: token-producer, parameters: {{estimate: {estimate}}}}}\n")).unwrap();
+    let estimates = scheduler.media_estimates();
+    assert_eq!((estimates.image(None), estimates.video(&VideoProperties::default())), (280, 7));
 }
