@@ -68,7 +68,7 @@ pub use scheduler::{
 pub use snapshot::{Capabilities, Snapshot, Unlisted};
 pub use status::{Download, PodAdapters, Progress, deletion_status, status};
 pub use wave::Wave;
-pub use workload::{StorageError, has_credentials, missing_prometheus, secret_command};
+pub use workload::{StorageError, has_credentials, missing_prometheus, model_volume, secret_command};
 
 #[cfg(test)]
 mod tests;

@@ -3,10 +3,13 @@
 use std::{path::Path, sync::LazyLock};
 
 use longboat_admission::unfetchable;
-use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
+use longboat_api::{
+    labels::LOCAL_MODEL,
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
+};
 use longboat_compose::{Adapter, AdapterSource};
 use longboat_download::address::{Address, Scheme};
-use longboat_plan::Snapshot;
+use longboat_plan::{Snapshot, model_volume};
 use regex::Regex;
 
 use super::MODEL_PATH;
@@ -24,7 +27,7 @@ pub(super) fn check(
     let mut all = addresses(snapshot, spec);
     all.extend(renamed(service, spec));
     if spec.storage_initializer_enabled() {
-        all.extend(mounted_twice(spec));
+        all.extend(mounted_twice(service, spec));
         all.extend(hidden_adapters(spec));
     }
     all
@@ -106,16 +109,20 @@ fn addresses(snapshot: &Snapshot, spec: &LLMInferenceServiceSpec) -> Vec<Advice>
 }
 
 /// Finds volumes that a container of a model server mounts where the controller mounts the model.
-fn mounted_twice(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
+fn mounted_twice(service: &LLMInferenceService, spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     // An image with the model is no volume, unless the cluster can mount images.
     let scheme = spec.model.uri.address().scheme();
     if matches!(scheme, Scheme::Absent | Scheme::Oci) {
         return Vec::new();
     }
+    // A model of the local cache is in a claim.
+    let is_cached = service.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(LOCAL_MODEL));
+    let own_volume = model_volume(if is_cached { Scheme::Claim } else { scheme });
     let mut all = Vec::new();
     for (path, main) in main_containers(spec) {
         for (at, mount) in main.volume_mounts.iter().flatten().enumerate() {
-            if mount.mount_path.trim_end_matches('/') == MODEL_PATH {
+            let is_own = own_volume == Some(mount.name.as_str());
+            if mount.mount_path.trim_end_matches('/') == MODEL_PATH && !is_own {
                 all.push(Advice::error(
                     format!("{path}.volumeMounts[{at}].mountPath"),
                     "ModelMountedTwice",

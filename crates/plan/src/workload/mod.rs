@@ -24,7 +24,7 @@ pub(crate) mod tls_secret;
 pub(crate) use half::Half;
 pub use scaling::missing_prometheus;
 pub(crate) use service::PORT;
-pub use storage::{StorageError, has_credentials, secret_command};
+pub use storage::{StorageError, has_credentials, model_volume, secret_command};
 
 use crate::{context::Context, draft::Draft, problem::Problem};
 

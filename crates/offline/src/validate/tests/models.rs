@@ -132,6 +132,13 @@ fn what_a_cluster_accepts_and_cannot_serve_is_named_at_its_field() {
                  or bring the model yourself with spec.storageInitializer.enabled: false)",
             ],
         ),
+        // The volume that the controller would mount there: it leaves what the template has.
+        (service(&(ROUTER.to_owned() + &mounted.replace("own", "kserve-provision-location"))), vec![]),
+        (
+            service(&(ROUTER.to_owned() + &mounted.replace("own", "kserve-pvc-source")))
+                .replace("hf://org/model", "pvc://claim/model"),
+            vec![],
+        ),
         (
             service(&(ROUTER.to_owned() + &mounted.replace("models/", "lora/"))).replace(
                 "hf://org/model\n",

@@ -31,7 +31,7 @@ use crate::{
 /// The entry point of the storage initializer, in our image and in the reference's. Our image has other roles too.
 pub(super) const ENTRY_POINT: &str = "/storage-initializer/scripts/initializer-entrypoint";
 
-const VOLUME: &str = "kserve-provision-location";
+pub(super) const VOLUME: &str = "kserve-provision-location";
 
 /// Settings that make downloads from the Hugging Face hub fast.
 pub(super) const HF_DEFAULTS: [(&str, &str); 3] = [

@@ -63,6 +63,19 @@ pub(crate) fn attach(pod: &mut PodSpec, attachment: &Attachment) -> Result<Vec<W
     Ok(events)
 }
 
+/// Returns the name of the volume with a model of this scheme, if its container mounts one at the model's path. A mount of a volume with
+/// this name stays as the template has it.
+pub fn model_volume(scheme: Scheme) -> Option<&'static str> {
+    match scheme {
+        Scheme::Claim => Some(pvc::VOLUME),
+        Scheme::OciNative => Some(oci::IMAGE_VOLUME),
+        Scheme::HuggingFace | Scheme::S3 | Scheme::Gcs | Scheme::Http | Scheme::Https | Scheme::File => {
+            Some(initializer::VOLUME)
+        }
+        Scheme::Oci | Scheme::Other | Scheme::Absent => None,
+    }
+}
+
 /// The address of this model in the local model cache, if the service has the label to use the cache.
 fn local_model(attachment: &Attachment) -> Result<Option<Address>, StorageError> {
     let metadata = &attachment.service.metadata;

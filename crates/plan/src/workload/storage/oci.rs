@@ -22,7 +22,7 @@ use crate::{
 const MODELCAR: &str = "modelcar";
 /// A volume that `main` shares with the model's container, which creates a link in it.
 const SHARED: &str = "kserve-provision-location";
-const IMAGE_VOLUME: &str = "mnt-models";
+pub(super) const IMAGE_VOLUME: &str = "mnt-models";
 
 /// Attaches an image in the mode that the platform chose.
 pub(super) fn attach(pod: &mut PodSpec, image: &str, attachment: &Attachment) -> Result<(), StorageError> {

@@ -6,7 +6,7 @@ use longboat_download::address::Address;
 use super::attachment::Attachment;
 use crate::workload::pod_spec::{add_volume, container_mut};
 
-const VOLUME: &str = "kserve-pvc-source";
+pub(super) const VOLUME: &str = "kserve-pvc-source";
 
 /// Mounts the claim of `pvc://CLAIM[/PATH]` read-only at the model's path. The volume itself is not read-only, because some claims with a
 /// single writer could not be attached that way.
