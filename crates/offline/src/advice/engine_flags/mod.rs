@@ -3,6 +3,7 @@
 mod api_servers;
 mod devices;
 mod former;
+pub(super) mod kv_events;
 mod lora;
 mod offloading;
 mod pairs;
