@@ -27,6 +27,7 @@ pub(crate) mod scaling;
 mod sglang;
 #[cfg(test)]
 mod tests;
+mod tokenizer;
 mod tracing;
 mod transfer;
 mod variables;
@@ -70,6 +71,7 @@ pub(crate) fn of(
     all.extend(tracing::check(&effective.spec));
     all.extend(transfer::check(&effective.spec));
     all.extend(kv_events::check(scene.snapshot(), service, effective, plan));
+    all.extend(plan.and_then(|plan| tokenizer::check(scene.snapshot(), service, effective, plan)));
     all.extend(keys::check(scene.snapshot(), service, &effective.spec));
     all.extend(routing::check(scene.snapshot(), service, &effective.spec));
     all.extend(probe_path::check(&effective.spec));

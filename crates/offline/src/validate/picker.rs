@@ -1,7 +1,12 @@
 //! Findings about the configuration of a service's picker: what the picker itself would say when it starts.
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
-use longboat_api::{picker_config::is_text_flag, v1alpha2::LLMInferenceService};
+use longboat_api::{
+    picker_config::{is_text_flag, plugin_types},
+    picker_plugins::{PRECISE_PRODUCER, PRECISE_SCORER, PREFIX_SCORER, TOKEN_PRODUCER},
+    reasons::event::DEPRECATED_PLUGIN,
+    v1alpha2::LLMInferenceService,
+};
 use longboat_compose::{DEFAULT_CONFIG_KEY, platform::Images};
 use longboat_key::{Key, Name, Namespace, nearest};
 use longboat_manifest::{Document, parallel};
@@ -73,11 +78,16 @@ pub(crate) fn findings(
     for refusal in PickerRefusal::all(picker, config_maps, images) {
         let finding = refused(&refusal, images, at_scheduler());
         findings.push(match written(&refusal.origin) {
-            Some(written) => written.locate(&refusal.place(&written.text), finding),
+            Some(written) => {
+                let place = refusal.place(&written.text);
+                let hint = finding.hint.clone().or_else(|| estimating(&written.text, &place));
+                written.locate(&place, Finding { hint, ..finding })
+            }
             None => finding,
         });
     }
     findings.extend(removed(picker, config_maps, &written, &at_scheduler));
+    findings.extend(deprecated(planned, &written, &at_scheduler));
     // A configuration that no manifest has is none of the user's.
     let warnings = PickerWarnings::of(picker, config_maps);
     if let Some((warnings, written)) = warnings.and_then(|all| written(&all.origin).map(|text| (all, text))) {
@@ -89,6 +99,38 @@ pub(crate) fn findings(
         }));
     }
     findings
+}
+
+/// Says what to do about a `token-producer` that estimates, beside the tokenizer that the controller adds to each.
+fn estimating(written: &str, place: &str) -> Option<String> {
+    let config: Value = serde_saphyr::from_str(written).ok()?;
+    let is_estimating = |(at, plugin): (usize, &Value)| {
+        let parameters = &plugin["parameters"];
+        place == format!("plugins[{at}].parameters")
+            && plugin["type"] == TOKEN_PRODUCER
+            && !parameters["estimate"].is_null()
+            && parameters["vllm"].is_null()
+    };
+    config["plugins"].as_array()?.iter().enumerate().any(is_estimating).then(|| {
+        format!("remove the plugin {TOKEN_PRODUCER}: the controller gives each one a tokenizer, and without it tokens are estimated")
+    })
+}
+
+/// Returns the warning of the plan about a plugin that newer pickers lack. The webhooks say the same about an inline object.
+fn deprecated<'a>(
+    planned: &PlannedService,
+    written: &impl Fn(&ConfigOrigin) -> Option<PickerConfigText<'a>>,
+    at_scheduler: &impl Fn() -> Finding,
+) -> Option<Finding> {
+    let event = planned.plan.events.iter().find(|event| event.reason == DEPRECATED_PLUGIN)?;
+    let written = written(&ConfigOrigin::Arguments).filter(|written| written.is_text)?;
+    let config: Value = serde_saphyr::from_str(&written.text).ok()?;
+    let at = plugin_types(&config).position(|name| name == PRECISE_SCORER)?;
+    let message = format!(
+        "uses the deprecated plugin {PRECISE_SCORER}: it is read as {PRECISE_PRODUCER} with {PREFIX_SCORER}"
+    );
+    let finding = at_scheduler().warning(event.reason, message);
+    Some(written.locate(&format!("plugins[{at}].type"), finding))
 }
 
 /// Returns a warning for each parameter that the controller leaves out, as the reference does without a word.

@@ -67,10 +67,12 @@ pub(crate) fn prefill_threshold(picker: &Deployment) -> usize {
 /// for ever.
 fn deprecated_plugin(context: &Context, scheduler: &SchedulerSpec) -> Option<Warning> {
     let scorer = PRECISE_SCORER;
+    let is_inline = scheduler.config.as_ref().is_some_and(|config| config.inline.is_some());
+    let place = if is_inline { "config.inline" } else { "--config-text" };
     config::lists(scheduler, scorer).then(|| Warning {
         reason: DEPRECATED_PLUGIN,
         message: format!(
-            "LLMInferenceService \"{}\" uses {scorer} in config.inline. Update config.inline to use token-producer, \
+            "LLMInferenceService \"{}\" uses {scorer} in {place}. Update {place} to use token-producer, \
              precise-prefix-cache-producer, and prefix-cache-scorer directly. This implicit migration will be removed in a \
              future release.",
             context.name

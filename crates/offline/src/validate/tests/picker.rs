@@ -268,6 +268,31 @@ fn a_configuration_in_arguments_is_judged_too() {
 }
 
 #[test]
+fn a_deprecated_plugin_is_warned_about_wherever_the_configuration_is() {
+    let config = "{kind: EndpointPickerConfig, apiVersion: llm-d.ai/v1alpha1, plugins: [{type: precise-prefix-cache-scorer, parameters: \
+                  {speculativeIndexing: true}}], schedulingProfiles: [{name: default, plugins: [{pluginRef: \
+                  precise-prefix-cache-scorer}]}]}";
+    let map = format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: picker}}\ndata: {{epp: \"{config}\"}}\n---\n"
+    );
+    let with = |scheduler: &str| service(&format!("  router: {{scheduler: {{{scheduler}}}}}\n"));
+    let arguments = format!("template: {{containers: [{{name: main, args: [--config-text, '{config}']}}]}}");
+    for (text, path) in [
+        (with(&arguments), "spec.router.scheduler.template.containers[0].args[1].plugins[0].type"),
+        // A tokenizer comes with presets only if the service itself has the configuration.
+        (map + &with("config: {ref: {name: picker}}, tokenizer: {}"), "data.epp.plugins[0].type"),
+        (with(&format!("config: {{inline: {config}}}")), "spec.router.scheduler.config.inline"),
+    ] {
+        let found = finding_messages(&text);
+        let end = format!(
+            "warning {path}: uses the deprecated plugin precise-prefix-cache-scorer: it is read as precise-prefix-cache-producer with \
+             prefix-cache-scorer"
+        );
+        assert!(found.len() == 1 && found[0].ends_with(&end), "{end}: {found:#?}");
+    }
+}
+
+#[test]
 fn a_configuration_of_a_layer_is_judged_at_its_line_there() {
     let config = with_picker(&PICKER.replacen("queue-scorer", "queue-scorerr", 1))
         .replace("kind: LLMInferenceService\n", "kind: LLMInferenceServiceConfig\n")
