@@ -35,9 +35,9 @@ pub(super) fn check(
     let spec = &effective.spec;
     let Some(config) = WrittenConfig::of(snapshot, service, effective, plan) else { return Vec::new() };
     let engines: Vec<Events> = main_containers(spec)
-        .map(|(path, main)| match is_known_vllm(main) && !is_simulator(main) {
-            true => kv_events::of(&path, main),
-            false => Events::Unknown,
+        .map(|(path, main)| {
+            let is_read = is_known_vllm(main) && !is_simulator(main);
+            if is_read { kv_events::of(&path, main) } else { Events::Unknown }
         })
         .collect();
     let mut all = Vec::new();
