@@ -141,8 +141,8 @@ impl Waiting<'_> {
             &self.parameters["indexerConfig"]["tokenProcessorConfig"],
         ];
         let processor = processors.into_iter().find(|processor| !processor.is_null());
-        let sizes = processor.into_iter().flat_map(|one| [&one["blockSizeTokens"], &one["blockSize"]]);
-        let own = sizes.filter_map(Value::as_i64).next().unwrap_or(BLOCK);
+        let mut sizes = processor.into_iter().flat_map(|one| [&one["blockSizeTokens"], &one["blockSize"]]);
+        let own = sizes.find_map(Value::as_i64).unwrap_or(BLOCK);
         if own <= 0 || size % own == 0 {
             return None;
         }
