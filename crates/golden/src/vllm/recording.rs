@@ -78,8 +78,8 @@ mod tests {
         "plan/src/proof/counters.rs",
         "dashboard/src/metrics.rs",
         "serving/src/metrics.rs",
-        "serving/src/encodings.rs",
-        "serving/src/transfers.rs",
+        "serving/src/encoding_metrics.rs",
+        "serving/src/transfer_metrics.rs",
     ];
 
     #[test]
