@@ -50,8 +50,8 @@ pub struct Finding {
 pub(crate) struct Advice {
     /// The path of the field in the composed service, with names in place of positions where lists merge by name.
     pub(crate) path: String,
-    /// Whether the service cannot work at all.
-    pub(crate) fatal: bool,
+    /// An error if the service cannot work at all.
+    pub(crate) severity: Severity,
     /// Its reason.
     pub(crate) reason: &'static str,
     /// What is wrong.
@@ -68,7 +68,7 @@ pub enum Severity {
     Error,
     /// The object is accepted, but may not do what it says.
     Warning,
-    /// Something was not checked.
+    /// Something was not checked, or depends on what the manifests do not say.
     Note,
 }
 
@@ -150,9 +150,8 @@ impl Finding {
 
     /// Says what advice about the field says.
     pub(crate) fn with_advice(self, advice: Advice) -> Self {
-        let Advice { fatal, reason, message, hint, .. } = advice;
-        let finding = if fatal { self.error(reason, message) } else { self.warning(reason, message) };
-        Self { hint, ..finding }
+        let Advice { severity, reason, message, hint, .. } = advice;
+        Self { severity, hint, ..self.error(reason, message) }
     }
 
     /// Adds what to do.
@@ -234,7 +233,17 @@ impl Advice {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) -> Self {
-        Self { fatal: false, ..Self::error(path, reason, message, hint) }
+        Self { severity: Severity::Warning, ..Self::error(path, reason, message, hint) }
+    }
+
+    /// Like [`warning`](Self::warning), of something that is wrong on some clusters only.
+    pub(crate) fn note(
+        path: impl Into<String>,
+        reason: &'static str,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self { severity: Severity::Note, ..Self::error(path, reason, message, hint) }
     }
 
     pub(crate) fn error(
@@ -243,7 +252,13 @@ impl Advice {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) -> Self {
-        Self { path: path.into(), fatal: true, reason, message: message.into(), hint: Some(hint.into()) }
+        Self {
+            path: path.into(),
+            severity: Severity::Error,
+            reason,
+            message: message.into(),
+            hint: Some(hint.into()),
+        }
     }
 
     /// Formats the advice as one sentence.

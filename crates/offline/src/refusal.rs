@@ -241,7 +241,8 @@ mod tests {
     fn finding_lines(text: &str) -> Vec<String> {
         let reading = longboat_manifest::parse_all("f.yaml", text);
         let findings = validate(reading, &Settings::default()).findings.into_iter();
-        let show = findings.map(|finding| {
+        // The model servers here have no devices, which is no topic of these tests.
+        let show = findings.filter(|finding| finding.reason != "NoDevice").map(|finding| {
             let hint = finding.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
             let (line, word) = (finding.line.unwrap_or_default(), finding.severity.name());
             format!("{line} {word} {} {}: {}{hint}", finding.path, finding.reason, finding.message)

@@ -7,7 +7,7 @@ use longboat_plan::{ObjectRef, Plan, Problem, yaml};
 use serde_json::{Value, json};
 
 use crate::{
-    advice,
+    advice, finding,
     objects::{self, Object},
     refusal,
     scene::{PlannedService, PlanningError, Scene},
@@ -104,7 +104,8 @@ pub fn warnings(scene: &Scene, service: &LLMInferenceService, planned: &PlannedS
     if let Some(effective) = &planned.effective {
         all = of_layers(scene, service, effective);
         let advice = advice::of(scene, service, effective, Some(&planned.plan));
-        all.extend(advice.iter().map(|advice| warning(advice.sentence())));
+        let certain = advice.iter().filter(|advice| advice.severity != finding::Severity::Note);
+        all.extend(certain.map(|advice| warning(advice.sentence())));
     }
     let events = planned.plan.events.iter();
     all.extend(events.map(|event| warning(format!("{}: {}", event.reason, event.message))));

@@ -106,12 +106,14 @@ fn advice(path: &str, pod: &PodSpec, main: &Container, needs_device: bool) -> Op
     let resources: Vec<&str> = extended_resources(main).collect();
     if resources.is_empty() {
         // Who leaves the image to a preset, and requests no device for any pod, may want to run the manifest on a laptop.
-        return (needs_device && built_for.resource != CPU && !may_see_devices(pod, main)).then(|| {
-            Advice::warning(
+        let (advice, place): (fn(_, _, _, _) -> _, _) =
+            if needs_device { (Advice::warning, "") } else { (Advice::note, " on a cluster") };
+        return (built_for.resource != CPU && !may_see_devices(pod, main)).then(|| {
+            advice(
                 format!("{path}.resources.limits"),
                 "NoDevice",
                 format!(
-                    "has no device, and {image} computes on {} only: it does not start",
+                    "has no device, and {image} computes on {} only: it does not start{place}",
                     built_for.devices
                 ),
                 format!("request one, such as `{}: \"1\"`, or use an image for the CPU", built_for.resource),
@@ -182,7 +184,7 @@ fn may_see_devices(pod: &PodSpec, main: &Container) -> bool {
 #[cfg(test)]
 mod tests {
     use super::platform;
-    use crate::advice::tests::{finding_lines, service};
+    use crate::advice::tests::{all_findings, finding_lines, service};
 
     #[test]
     fn images_name_their_platform() {
@@ -235,6 +237,23 @@ mod tests {
         for main in [", resources: {limits: {nvidia.com/gpu: 1}}", ", image: 'vllm/vllm-openai-cpu:v1'"] {
             assert_eq!(with(main, "containers", "draft"), [""; 0], "{main}");
         }
+    }
+
+    #[test]
+    fn an_image_of_a_preset_without_a_device_is_noted() {
+        let noted = |lines: &str| {
+            let all = all_findings(&service("a", lines)).into_iter().filter(|one| one.reason == "NoDevice");
+            all.map(|one| one.line()).collect::<Vec<_>>()
+        };
+        let [note] = &noted("  model: {uri: 'hf://a/b'}\n  template: {}\n")[..] else { panic!("one") };
+        assert!(
+            note.starts_with(
+                "f.yaml:6:3: note: spec.template.containers[name=main].resources.limits: has no device, and "
+            ),
+            "{note}"
+        );
+        assert!(note.ends_with("computes on NVIDIA's GPUs only: it does not start on a cluster"), "{note}");
+        assert_eq!(noted("  baseRefs: [{name: longboat-llama-cpp}]\n  model: {uri: 'hf://a/b'}\n"), [""; 0]);
     }
 
     #[test]

@@ -13,7 +13,11 @@ use longboat_plan::{Snapshot, model_volume};
 use regex::Regex;
 
 use super::MODEL_PATH;
-use crate::{finding::Advice, pods::main_containers, stored::hint};
+use crate::{
+    finding::{Advice, Severity},
+    pods::main_containers,
+    stored::hint,
+};
 
 /// The form of an address of an image.
 const IMAGE_FORM: &str =
@@ -101,11 +105,11 @@ fn addresses(snapshot: &Snapshot, spec: &LLMInferenceServiceSpec) -> Vec<Advice>
             .or_else(|| Some(format!("did you mean `{}`?", address.meant()?)))
             .or_else(|| is_image.then(|| IMAGE_FORM.to_owned()))
     };
-    let fatal = |(path, message): (String, String)| {
+    let error = |(path, message): (String, String)| {
         let hint = hint(&message);
-        Advice { path, fatal: true, reason: "ModelAddress", message, hint }
+        Advice { path, severity: Severity::Error, reason: "ModelAddress", message, hint }
     };
-    found.into_iter().map(fatal).chain(literal).collect()
+    found.into_iter().map(error).chain(literal).collect()
 }
 
 /// Finds volumes that a container of a model server mounts where the controller mounts the model.

@@ -7,7 +7,7 @@ use longboat_gateway::QUEUE_SERIES;
 use longboat_key::{Name, Namespace, nearest};
 use longboat_plan::{Snapshot, missing_prometheus, names};
 
-use crate::finding::Advice;
+use crate::finding::{Advice, Severity};
 
 /// Finds a scaling by the Workload Variant Autoscaler through KEDA for which the platform names no Prometheus.
 pub(super) fn without_prometheus(platform: &Platform, spec: &LLMInferenceServiceSpec) -> Option<Advice> {
@@ -82,7 +82,11 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
             all.extend(trigger_mistakes(trigger).into_iter().map(|mistake| Advice {
                 path: format!("{path}.scaling.keda.triggers[{at}].{}", mistake.field),
                 // A later release of KEDA may have more types.
-                fatal: mistake.field != "type" || hint.is_some(),
+                severity: if mistake.field == "type" && hint.is_none() {
+                    Severity::Warning
+                } else {
+                    Severity::Error
+                },
                 reason: "TriggerRefused",
                 message: format!("{}, so KEDA does not scale the workload", mistake.message),
                 hint: hint.filter(|_| mistake.field == "type").map(|hint| format!("did you mean `{hint}`?")),

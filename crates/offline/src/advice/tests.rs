@@ -4,7 +4,7 @@ use longboat_manifest::{parse, parse_all};
 
 use crate::{
     Settings,
-    finding::{Finding, Source},
+    finding::{Finding, Severity, Source},
     render,
     scene::Scene,
     validate::validate,
@@ -17,11 +17,15 @@ pub(super) fn service(name: &str, lines: &str) -> String {
     )
 }
 
+/// Returns the errors and warnings. Notes depend on what else the cluster has.
 pub(super) fn findings(text: &str) -> Vec<Finding> {
-    let mut findings = validate(parse_all("f.yaml", text), &Settings::default()).findings;
-    // Which objects the cluster must have is no topic of these tests.
-    findings.retain(|finding| finding.reason != "NotInTheseFiles");
+    let mut findings = all_findings(text);
+    findings.retain(|finding| finding.severity != Severity::Note);
     findings
+}
+
+pub(super) fn all_findings(text: &str) -> Vec<Finding> {
+    validate(parse_all("f.yaml", text), &Settings::default()).findings
 }
 
 /// Returns the findings as `line:column severity path: message (hint)`.

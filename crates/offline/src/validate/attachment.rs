@@ -19,7 +19,7 @@ use longboat_plan::Plan;
 use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::{
-    finding::{Advice, Finding, Source},
+    finding::{Advice, Finding, Severity, Source},
     stored::StoredManifest,
 };
 
@@ -103,7 +103,8 @@ impl<'a> ManifestGateways<'a> {
             (_, asked) => each(document, asked, of_protocol),
         };
         // Somebody may give the namespace labels with which the route attaches.
-        Some(Advice { path: String::new(), fatal: !needs_labels, reason, message, hint: Some(hint) })
+        let severity = if needs_labels { Severity::Warning } else { Severity::Error };
+        Some(Advice { path: String::new(), severity, reason, message, hint: Some(hint) })
     }
 }
 

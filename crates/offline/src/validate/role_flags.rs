@@ -9,7 +9,7 @@ use longboat_manifest::Document;
 
 use super::advice;
 use crate::{
-    finding::{Advice, Finding, ObjectName},
+    finding::{Advice, Finding, ObjectName, Severity},
     pods::{base, containers_of, templates, words},
     scene::{PlannedService, Scene},
 };
@@ -74,7 +74,7 @@ fn refused(container: &Container, spec: &LLMInferenceServiceSpec) -> Option<Advi
     let place = culprit.and_then(|word| argument(spec, &container.name, word));
     Some(Advice {
         path: place.unwrap_or_else(|| "spec".to_owned()),
-        fatal: true,
+        severity: Severity::Error,
         reason: "ArgumentRefused",
         message: format!(
             "the {} in container {} will not start: {}",

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Container;
 use longboat_api::vllm;
 
-use crate::finding::Advice;
+use crate::finding::{Advice, Severity};
 
 /// Makes an error a warning if the image has another vLLM than those that refuse the value: the recorded and the newest one.
 pub(in super::super) fn for_image(main: &Container, advice: Advice) -> Advice {
@@ -15,7 +15,7 @@ pub(in super::super) fn for_image(main: &Container, advice: Advice) -> Advice {
     let others = if numbers < recorded { "newer" } else { "older" };
     let hint = advice.hint.unwrap_or_default();
     let hint = format!("the image has vLLM {release}, which may take it. For {others} ones, {hint}");
-    Advice { fatal: false, hint: Some(hint), ..advice }
+    Advice { severity: Severity::Warning, hint: Some(hint), ..advice }
 }
 
 /// Whether the tag of the image names an older vLLM than the one whose flags and variables are known.
