@@ -15,7 +15,8 @@
 //!   manifest names them: command, args, env values, working directory, hooks and exec probes ([`container::paths`] has the
 //!   rule). `readOnly` is not enforced.
 //! * **Names.** There is no cluster DNS. A pod reaches a Service by its cluster IP, which a proxy of the node serves. The
-//!   pod finds that address in the `{SERVICE}_SERVICE_HOST` variables or in the API.
+//!   pod finds that address by name in `/etc/hosts`, if it has a mount namespace ([`hosts`]), in the
+//!   `{SERVICE}_SERVICE_HOST` variables or in the API.
 //! * **Placement.** Cordoning and taints decide whether a pod runs; resource requests do not. The node stands in for the nodes
 //!   that pods select, unless a person gave it a label of another value, or scheduling is strict.
 //! * **Isolation.** Users, capabilities and limits are not applied: a pod is processes of the user who started Longboat. The
@@ -30,6 +31,7 @@ pub mod container;
 mod controllers;
 mod error;
 mod events;
+mod hosts;
 pub mod mounts;
 mod node;
 mod options;

@@ -20,6 +20,7 @@ use crate::container::host::Host;
 use crate::controllers::{self, Caches};
 use crate::error::NodeError;
 use crate::events::Recorder;
+use crate::hosts::HostsFiles;
 use crate::mounts::Mounts;
 use crate::options::{Engine, Options};
 use crate::pod::kubelet;
@@ -143,6 +144,11 @@ impl Node {
 
         let (shutdown, shutdown_asked) = watch::channel(None);
         let registry = Registry::default();
+        let hosts =
+            host.mounts.as_ref().map(|_| Arc::new(HostsFiles::new(dirs.hosts, caches.services.clone())));
+        if let Some(hosts) = hosts.clone() {
+            tasks.spawn(async move { hosts.run().await });
+        }
         let shared = Arc::new(Shared {
             client,
             node_name: name,
@@ -159,6 +165,7 @@ impl Node {
             recorder,
             registry: registry.clone(),
             services: caches.services.clone(),
+            hosts,
             shutdown: shutdown_asked,
         });
         let kubelet = tokio::spawn(kubelet::run(shared, caches.pods));
@@ -215,6 +222,7 @@ struct StateDirs {
     pods: PathBuf,
     claims: PathBuf,
     bin: PathBuf,
+    hosts: PathBuf,
     /// An empty folder, from which mount namespaces put together a root folder.
     root: PathBuf,
 }
@@ -222,18 +230,19 @@ struct StateDirs {
 impl StateDirs {
     /// Creates the folders. Those of pods are empty.
     fn create(state_dir: &Path, executable: &Path, engine: &Engine) -> Result<Self, NodeError> {
-        let [pods, claims, bin, root] = ["pods", "claims", "bin", "root"].map(|name| state_dir.join(name));
+        let [pods, claims, bin, hosts, root] =
+            ["pods", "claims", "bin", "hosts", "root"].map(|name| state_dir.join(name));
         let unwritable = |path: &Path| {
             let path = path.to_owned();
             move |source| NodeError::StateDir { path, source }
         };
         // The pods of an earlier node no longer run, and their folders would conflict with those of this node.
         private::if_found(std::fs::remove_dir_all(&pods)).map_err(unwritable(&pods))?;
-        for dir in [&pods, &claims, &root] {
+        for dir in [&pods, &claims, &hosts, &root] {
             private::create_dir(dir).map_err(unwritable(dir))?;
         }
         bin_dir::create(&bin, executable, engine).map_err(unwritable(&bin))?;
-        Ok(Self { pods, claims, bin, root })
+        Ok(Self { pods, claims, bin, hosts, root })
     }
 }
 

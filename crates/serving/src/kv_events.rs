@@ -78,19 +78,36 @@ impl FromStr for Endpoint {
     }
 }
 
+impl Settings {
+    /// Events go to the subscriber at this address, or subscribers come to it.
+    ///
+    /// # Errors
+    ///
+    /// If it is no address. The text names it.
+    pub fn new(endpoint: &str, topic: String) -> Result<Self, String> {
+        Ok(Self { enabled: true, endpoint: endpoint.parse()?, topic, ..Self::default() })
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            endpoint: Endpoint::Bind(5557),
+            replay: None,
+            topic: String::new(),
+            buffer_steps: 10_000,
+        }
+    }
+}
+
 impl FromStr for Settings {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let fields = value.as_object().ok_or("expected a JSON object")?;
-        let mut settings = Self {
-            enabled: false,
-            endpoint: Endpoint::Bind(5557),
-            replay: None,
-            topic: String::new(),
-            buffer_steps: 10_000,
-        };
+        let mut settings = Self::default();
         let mut silent = false;
         for (name, value) in fields {
             let wrong = |expected: &str| format!("{name}: {value} is not {expected}");

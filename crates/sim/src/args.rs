@@ -5,7 +5,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use longboat_api::vllm;
 use longboat_engine_model::{Parameters, Timing};
-use longboat_serving::{Adapter, ArgsError, CommandLine, Flag, Refusal, ServerArgs};
+use longboat_serving::{Adapter, ArgsError, CommandLine, Flag, Refusal, ServerArgs, kv_events};
 
 use crate::{
     dialect::{self, Dialect},
@@ -170,6 +170,7 @@ impl Args {
             words = dialect.arguments(words);
         }
         (self.server, flags) = ServerArgs::parse(CommandLine { words, flags })?;
+        let (mut has_cache, mut events) = (false, None);
         for flag in &flags {
             match flag.name.as_str() {
                 _ if set_load(&mut self.parameters, flag)? => {}
@@ -195,6 +196,13 @@ impl Args {
                     }
                 }
                 "seed" => self.seed = Some(flag.value()?),
+                "enable-kvcache" => has_cache = flag.values().next() != Some("false"),
+                "zmq-endpoint" => {
+                    // The topic of llm-d's simulator.
+                    let topic = format!("kv@{}@{}", self.server.address, self.server.names[0]);
+                    let settings = kv_events::Settings::new(flag.text()?, topic);
+                    events = Some(settings.map_err(|error| flag.invalid(error))?);
+                }
                 "kv-transfer-loss-rate" => self.faults.lost = flag.value()?,
                 "kv-transfer-config" => self.storage = storage::configured(flag)?,
                 "modalities" => self.media.set_modalities(flag)?,
@@ -212,6 +220,11 @@ impl Args {
                 "failure-types" => self.faults.refusals = refusals(flag)?,
                 _ => self.server.ignored.push(format!("--{}", flag.name)),
             }
+        }
+        match events {
+            Some(_) if has_cache => self.server.kv_events = events,
+            Some(_) => self.server.ignored.push("--zmq-endpoint".to_owned()),
+            None => {}
         }
         Ok(self)
     }
@@ -322,6 +335,19 @@ mod tests {
         assert_eq!(args.refused_by_vllm(), [""; 0]);
         let misspelt = Args::vllm(&["m", "--max-modle-len=8", "--enable-ssl-refresh"]).unwrap();
         assert_eq!(misspelt.refused_by_vllm(), ["--max-modle-len"]);
+    }
+
+    #[test]
+    fn the_events_of_llm_ds_simulator_are_understood() {
+        let all = ["m", "--enable-kvcache", "--zmq-endpoint", "tcp://picker:5557", "--port=8001"];
+        let expected = kv_events::Settings::new("tcp://picker:5557", "kv@127.0.0.1:8001@m".to_owned());
+        let args = Args::simulator(&all).unwrap();
+        assert_eq!(args.server.kv_events, Some(expected.unwrap()));
+        let without = Args::simulator(&["m", "--zmq-endpoint=tcp://picker:5557"]).unwrap();
+        assert_eq!(
+            (without.server.kv_events, without.server.ignored),
+            (None, vec!["--zmq-endpoint".to_owned()])
+        );
     }
 
     #[test]

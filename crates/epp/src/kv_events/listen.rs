@@ -137,7 +137,7 @@ async fn connection(
         let Some(message) = Message::new(link.message().await?) else { continue };
         let (name, model) = message.names();
         // The endpoint is looked up for each message, because the pool may have changed since the last one.
-        let Some(member) = member(core, name) else { continue };
+        let Some(member) = publisher(core, name, peer) else { continue };
         if !may_publish(peer, member.endpoint.address.ip()) {
             let endpoint = &member.endpoint.host_port;
             tracing::warn!(
@@ -184,8 +184,13 @@ fn may_publish(peer: IpAddr, endpoint: IpAddr) -> bool {
     peer == endpoint || peer.is_loopback()
 }
 
-/// Returns the endpoint that a topic names: by its address, by its IP if only one endpoint has this IP, by its name, or by its
-/// pod's name.
+/// Returns the endpoint that a topic names, or else that of the sender's address. KServe's sample names none: it writes `${POD_IP}`
+/// in single quotes, which no shell replaces.
+fn publisher(core: &Core, name: &str, peer: IpAddr) -> Option<Arc<Member>> {
+    member(core, name).or_else(|| member(core, &peer.to_string()))
+}
+
+/// Returns the endpoint of this name: its address, its IP if only one endpoint has this IP, its own name, or its pod's name.
 fn member(core: &Core, name: &str) -> Option<Arc<Member>> {
     let members = core.pool.members();
     let only = |matches: &dyn Fn(&Member) -> bool| {
@@ -222,6 +227,8 @@ mod tests {
         assert_eq!(named("b-rank-0").as_deref(), Some("b-rank-0"));
         assert_eq!((named("a").as_deref(), named("b"), named("")), (Some("a-rank-0"), None, None));
         let ip = |last: u8| IpAddr::from([10, 0, 0, last]);
+        let sender = |last: u8| publisher(&core, "${POD_IP}", ip(last)).map(|one| one.endpoint.name.clone());
+        assert_eq!((sender(1).as_deref(), sender(2), sender(3)), (Some("a-rank-0"), None, None));
         assert!(may_publish(ip(1), ip(1)) && !may_publish(ip(3), ip(1)));
         assert!(may_publish(IpAddr::from([127, 0, 0, 1]), ip(1)));
     }

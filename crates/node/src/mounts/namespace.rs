@@ -25,7 +25,9 @@ pub(super) fn enter(plan: &Plan) -> Result<(), MountError> {
     let mut writable = WritableFolders::default();
     for (path, local) in &plan.mounts {
         let (existing, missing) = deepest_existing(path);
-        let target = existing.join(&missing);
+        let mut target = existing.clone();
+        // Joining an empty path would add a slash, with which the kernel finds folders only.
+        target.extend(&missing);
         let made = if missing.as_os_str().is_empty() {
             Ok(())
         } else {

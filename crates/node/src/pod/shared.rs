@@ -12,6 +12,7 @@ use crate::address::AddressPool;
 use crate::cache::Cache;
 use crate::container::host::Host;
 use crate::events::Recorder;
+use crate::hosts::HostsFiles;
 use crate::options::{ApiAccess, Timing};
 use crate::pod_access::Registry;
 use crate::reaper::Reaper;
@@ -37,5 +38,7 @@ pub(crate) struct Shared {
     pub(crate) recorder: Recorder,
     pub(crate) registry: Registry,
     pub(crate) services: Cache<Service>,
+    /// `None` if containers have no mount namespaces.
+    pub(crate) hosts: Option<Arc<HostsFiles>>,
     pub(crate) shutdown: watch::Receiver<Shutdown>,
 }

@@ -27,11 +27,12 @@ use crate::container::process::Process;
 use crate::container::sources::Sources;
 use crate::controllers::{api_beside, merge};
 use crate::events::Severity;
+use crate::hosts::HOSTS;
 use crate::options::{ENGINE_ANNOTATION, Engine};
 use crate::pod_access::LiveContainer;
 use crate::private;
 use crate::probe::Target;
-use crate::volume::{self, VolumeError};
+use crate::volume::{self, SERVICE_ACCOUNT, VolumeError};
 
 /// The longest lifetime of a token that an API server issues. The node does not renew tokens; they end with their pod.
 const MAX_TOKEN_SECONDS: i64 = 1 << 32;
@@ -51,6 +52,8 @@ enum StartError {
     NoAccount { namespace: String, name: String },
     #[error("cannot write the credentials of the service account: {source}")]
     Credentials { source: std::io::Error },
+    #[error("cannot write the hosts file: {source}")]
+    Hosts { source: std::io::Error },
     #[error("cannot run {program}: {source}")]
     Spawn { program: String, source: std::io::Error },
 }
@@ -291,13 +294,15 @@ impl Worker {
 
         let folders = self.volumes.clone().unwrap_or_default();
         let name = &container.name;
-        let paths = volume::path_map(
-            container,
-            &folders,
-            &env,
-            &self.directory.service_account(),
-            &self.directory.termination_log(name),
-        )?;
+        let hosts = self.shared.hosts.as_ref().map(|hosts| hosts.of(&namespace)).transpose();
+        let termination_path = container.termination_message_path.as_deref();
+        let implicit = [
+            (SERVICE_ACCOUNT, Some(self.directory.service_account())),
+            (termination_path.unwrap_or("/dev/termination-log"), Some(self.directory.termination_log(name))),
+            (HOSTS, hosts.map_err(|source| StartError::Hosts { source })?),
+        ];
+        let implicit = implicit.into_iter().filter_map(|(path, local)| Some((path, local?)));
+        let paths = volume::path_map(container, &folders, &env, implicit)?;
         let paths = match &self.shared.host.mounts {
             Some(mounts) => paths.bind(|mount, local| mounts.can_bind(mount, local)),
             None => paths,

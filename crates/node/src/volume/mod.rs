@@ -174,19 +174,17 @@ fn host_path(path: &str, kind: &str) -> Result<PathBuf, SetUpProblem> {
     if fits { Ok(folder) } else { Err(SetUpProblem::Unsupported(message())) }
 }
 
-/// Returns the path rewriting of one container. Creates the missing folders of subPaths.
-pub(crate) fn path_map(
+/// Returns the path rewriting of one container: its mounts, and the `implicit` ones of every container, which its own replace.
+/// Creates the missing folders of subPaths.
+pub(crate) fn path_map<'p>(
     container: &Container,
     folders: &BTreeMap<String, PathBuf>,
     env: &BTreeMap<String, String>,
-    service_account: &Path,
-    termination_log: &Path,
+    implicit: impl IntoIterator<Item = (&'p str, PathBuf)>,
 ) -> Result<PathMap, VolumeError> {
-    let termination_path = container.termination_message_path.as_deref().unwrap_or("/dev/termination-log");
-    let mut entries = vec![
-        (SERVICE_ACCOUNT.to_owned(), service_account.to_string_lossy().into_owned()),
-        (termination_path.to_owned(), termination_log.to_string_lossy().into_owned()),
-    ];
+    let implicit = implicit.into_iter();
+    let mut entries: Vec<_> =
+        implicit.map(|(path, local)| (path.to_owned(), local.to_string_lossy().into_owned())).collect();
     for mount in container.volume_mounts.iter().flatten() {
         let folder = folders.get(&mount.name).ok_or_else(|| VolumeError::NoSuchVolume {
             container: container.name.clone(),
@@ -375,7 +373,8 @@ mod tests {
             serde_json::from_value(json!({"name": "c", "volumeMounts": mounts})).unwrap()
         };
         let env = [("N".to_owned(), "x".to_owned())].into();
-        let make = |mounts| path_map(&container(mounts), &folders, &env, Path::new("/sa"), Path::new("/tl"));
+        let implicit = || [(SERVICE_ACCOUNT, "/sa".into()), ("/dev/termination-log", "/tl".into())];
+        let make = |mounts| path_map(&container(mounts), &folders, &env, implicit());
         let paths = make(json!([
             {"name": "v", "mountPath": "/data", "subPath": "a/b"},
             {"name": "v", "mountPath": "/expr", "subPathExpr": "$(N)"},

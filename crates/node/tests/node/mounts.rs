@@ -101,6 +101,29 @@ async fn what_containers_need_of_this_machine_stays_and_is_rewritten() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn containers_find_services_by_name_although_they_come_later() {
+    let world = TestNode::start().await;
+    if !has_namespaces(&world) {
+        return world.end().await;
+    }
+    let script = "echo started; until grep ' late.default late$' /etc/hosts; do sleep 0.05; done";
+    let container = json!({"name": "main", "command": ["/bin/sh", "-c", script]});
+    world.pod("p", json!({"restartPolicy": "Never", "containers": [container]})).await;
+    let runs = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
+    world.until_pod("p", "running", runs).await;
+    let service = json!({"metadata": {"name": "late"}, "spec": {"ports": [{"port": 80}]}});
+    let service = world.create::<k8s_openapi::api::core::v1::Service>(service).await;
+    world.until_pod("p", "over", is_over).await;
+    let address = service.spec.unwrap().cluster_ip.unwrap();
+    let log = world.logs("p", LogOptions::default()).await.unwrap();
+    assert_eq!(
+        log,
+        format!("started\n{address} late.default.svc.cluster.local late.default.svc late.default late\n")
+    );
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_mount_namespaces_paths_in_manifests_are_rewritten_and_the_node_says_so() {
     let world = TestNode::with(|options| options.rewrite_paths = true).await;
     assert!(world.node().rewritten().is_some());
