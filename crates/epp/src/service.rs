@@ -6,6 +6,7 @@ use kube::Client;
 use longboat_api::shared_picker::MANAGER;
 use longboat_extproc::ServerOptions;
 use longboat_scheduler::quantity;
+use longboat_telemetry::traces::own_collector;
 use longboat_tls::{ClientCertificates, KeyPairFiles, LeafRequest, ReplaceableConfig};
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -58,7 +59,9 @@ pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
 /// Runs the picker until shutdown, with the cluster of KUBECONFIG or the cluster that the pod runs in.
 pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
     longboat_tls::install_default_provider();
-    if args.gateway_picks && needs_pod(&args).is_none() {
+    // The gateway of local mode sends no traces.
+    let traces = args.tracing && own_collector().is_some();
+    if args.gateway_picks && needs_pod(&args).is_none() && !traces {
         return run_standby(args, shutdown).await;
     }
     let mut server = Server::bind(args).await?;

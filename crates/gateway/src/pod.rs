@@ -19,6 +19,7 @@ use std::{
 use kube::Client;
 use longboat_epp::host::{Host, Pages};
 use longboat_key::{Key, Name, Namespace};
+use longboat_telemetry::traces::own_collector;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -107,7 +108,7 @@ pub async fn serve(args: Args, client: Client, shutdown: CancellationToken) -> R
     // Before anything is watched: probes get an answer even if the API server gives none.
     let served = Monitoring { is_ready: is_ready.clone(), proxy: proxy.clone(), pages };
     let probes = tokio::spawn(served.run(listener, end.clone()));
-    let mut pickers = Host::new(client.clone(), proxy.local_pickers());
+    let mut pickers = Host::new(client.clone(), proxy.local_pickers(), own_collector());
     let binding = Binding::Pod(address);
     // Kept to the end: upgraded connections run on these threads longer than the sockets.
     let threads = ProxyThreads::start(&proxy).map_err(ServeError::Thread)?;

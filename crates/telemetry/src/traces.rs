@@ -66,7 +66,7 @@ pub enum Exporter {
 
 /// Records spans. [`Traces::start`] starts to send them.
 pub struct Traces {
-    endpoint: Option<String>,
+    endpoint: String,
     resource: Resource,
     provider: SdkTracerProvider,
     ended: mpsc::Receiver<SpanData>,
@@ -88,6 +88,8 @@ pub struct SpanCounts {
     pub dropped: u64,
 }
 
+/// The address of a collector if only the exporter is named.
+const USUAL_ENDPOINT: &str = "http://localhost:4317";
 /// The variable with the names of exporters, separated by commas.
 const EXPORTER: &str = "OTEL_TRACES_EXPORTER";
 
@@ -97,6 +99,11 @@ static DROPPED: AtomicU64 = AtomicU64::new(0);
 /// Returns the numbers of spans in this process. Like logging, tracing is set up once per process.
 pub fn counts() -> SpanCounts {
     SpanCounts { sent: SENT.load(Ordering::Relaxed), dropped: DROPPED.load(Ordering::Relaxed) }
+}
+
+/// Returns where this process sends traces, if no flag says it.
+pub fn own_collector() -> Option<String> {
+    Otlp::default().collector(variable)
 }
 
 /// Puts ended spans into the queue.
@@ -110,6 +117,11 @@ struct Enqueue {
 impl Otlp {
     /// Starts recording if a collector is configured.
     pub fn traces(&self, service: &'static str) -> Option<Traces> {
+        self.collector(variable).map(|endpoint| Traces::new(service, endpoint))
+    }
+
+    /// Returns where a process with these variables sends traces. Returns `None` if it sends none.
+    pub fn collector(&self, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
         if variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
             return None;
         }
@@ -119,9 +131,10 @@ impl Otlp {
             .or_else(|| variable("OTEL_EXPORTER_OTLP_ENDPOINT"));
         let exporter =
             self.traces_exporter.or_else(|| variable(EXPORTER).and_then(|names| Exporter::among(&names)));
-        match (exporter, &endpoint) {
-            (Some(Exporter::None), _) | (None, None) => None,
-            (Some(Exporter::Otlp), _) | (None, Some(_)) => Some(Traces::new(service, endpoint)),
+        match exporter {
+            Some(Exporter::None) => None,
+            Some(Exporter::Otlp) => Some(endpoint.unwrap_or_else(|| USUAL_ENDPOINT.to_owned())),
+            None => endpoint,
         }
     }
 }
@@ -142,7 +155,7 @@ impl Exporter {
 // === impl Traces ===
 
 impl Traces {
-    fn new(service: &'static str, endpoint: Option<String>) -> Self {
+    fn new(service: &'static str, endpoint: String) -> Self {
         let (queue, ended) = mpsc::channel(MAX_QUEUED_SPANS);
         let resource = resource(service);
         let provider = SdkTracerProvider::builder()
@@ -164,14 +177,10 @@ impl Traces {
     /// If the collector's address is invalid.
     pub fn start(self) -> Result<ExportTask, TracesError> {
         let Self { endpoint, resource, provider, ended } = self;
-        let mut builder = SpanExporter::builder().with_tonic();
-        if let Some(endpoint) = &endpoint {
-            builder = builder.with_endpoint(endpoint);
-            if endpoint.starts_with("https:") {
-                builder = builder.with_tls_config(trust::client(variable)?);
-            }
+        let mut builder = SpanExporter::builder().with_tonic().with_endpoint(&endpoint);
+        if endpoint.starts_with("https:") {
+            builder = builder.with_tls_config(trust::client(variable)?);
         }
-        let endpoint = endpoint.unwrap_or_else(|| "http://localhost:4317".to_owned());
         let mut exporter =
             builder.build().map_err(|source| TracesError::Exporter { endpoint: endpoint.clone(), source })?;
         exporter.set_resource(&resource);

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use kube::Resource;
 use longboat_api::foreign::inferencepool::InferencePool;
 use longboat_key::{Key, Name, Namespace};
+use longboat_telemetry::traces::Otlp;
 
 use crate::Args;
 
@@ -23,6 +24,8 @@ pub struct PickerSpec {
     pub address: Option<IpAddr>,
     /// The flags, as they follow the name of the program.
     pub arguments: Vec<String>,
+    /// Where its pod sends traces, if it does.
+    pub collector: Option<String>,
 }
 
 // === impl PickerSpec ===
@@ -35,10 +38,12 @@ impl PickerSpec {
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         let mut arguments = environment(Some(address), Namespace::of(&pod.metadata), name);
         arguments.extend(own);
+        let args = parse(&arguments)?;
         Some(Self {
-            pool: pool_of(&arguments)?,
+            pool: pool_of(&args),
             pod: pod.metadata.uid.clone(),
             address: Some(address),
+            collector: collector(&args, pod.spec.as_ref()?),
             arguments,
         })
     }
@@ -56,8 +61,15 @@ impl PickerSpec {
             format!("--pool-group={group}"),
         ]);
         // Only the pool's own namespace says how it is picked for.
-        let pool = pool_of(&arguments).filter(|pool| pool.namespace.as_deref() == namespace)?;
-        Some(Self { pool, pod: None, address: None, arguments })
+        let args = parse(&arguments).filter(|args| Namespace(args.namespace()) == namespace)?;
+        let (pool, collector) = (pool_of(&args), collector(&args, pod));
+        Some(Self { pool, pod: None, address: None, arguments, collector })
+    }
+
+    /// Returns what a picker needs of its pod if this process sends traces to `own`: a process has one collector.
+    pub(crate) fn needs_collector(&self, own: Option<&str>) -> Option<&'static str> {
+        let is_another = self.collector.is_some() && self.collector.as_deref() != own;
+        is_another.then_some("the collector of its traces")
     }
 
     /// The default picker, which a pool has that names none.
@@ -68,14 +80,29 @@ impl PickerSpec {
         let (namespace, name) = (Namespace::of(&pool.metadata), Name::of(&pool.metadata));
         let mut arguments = environment(None, namespace, "");
         arguments.extend([format!("--pool-name={name}"), format!("--pool-namespace={namespace}")]);
-        Some(Self { pool: Key::new(namespace, name), pod: None, address: None, arguments })
+        Some(Self { pool: Key::new(namespace, name), pod: None, address: None, arguments, collector: None })
     }
 }
 
-/// The pool of a picker with these flags. The pod itself ends with the error if they cannot be read.
-fn pool_of(arguments: &[String]) -> Option<Key> {
-    let args = Args::parse(arguments).ok()?;
-    (!args.pool_name.is_empty()).then(|| Key::new(Namespace(args.namespace()), Name(&args.pool_name)))
+/// Reads the flags of a picker with a pool. The pod itself ends with the error if they cannot be read.
+fn parse(arguments: &[String]) -> Option<Args> {
+    Args::parse(arguments).ok().filter(|args| !args.pool_name.is_empty())
+}
+
+fn pool_of(args: &Args) -> Key {
+    Key::new(Namespace(args.namespace()), Name(&args.pool_name))
+}
+
+/// Returns where the pod of a picker sends traces, which `spec.tracing` sets.
+fn collector(args: &Args, pod: &PodSpec) -> Option<String> {
+    let variables = pod
+        .containers
+        .iter()
+        .filter(|container| is_picker(container))
+        .flat_map(|one| one.env.iter().flatten());
+    let value = |name: &str| variables.clone().find(|variable| variable.name == name)?.value.clone();
+    let value = |name: &str| value(name).filter(|value| !value.is_empty());
+    args.tracing.then(|| Otlp::default().collector(value)).flatten()
 }
 
 /// The flags for what a picker otherwise reads from the environment of its pod. This process has another environment.

@@ -25,6 +25,8 @@ const SUCCESSION_INTERVAL: Duration = Duration::from_millis(50);
 pub struct Host {
     client: Client,
     local: Arc<LocalPickers>,
+    /// Where this process sends traces.
+    collector: Option<String>,
     running: Vec<PickerTask>,
     tasks: JoinSet<()>,
 }
@@ -44,9 +46,10 @@ type Former = Arc<Mutex<Option<PickerTask>>>;
 // === impl Host ===
 
 impl Host {
-    /// A host without pickers. Those that it will run are found in `local`.
-    pub fn new(client: Client, local: Arc<LocalPickers>) -> Self {
-        Self { client, local, running: Vec::new(), tasks: JoinSet::new() }
+    /// A host without pickers. Those that it will run are found in `local`. `collector` is where this process sends traces: a picker
+    /// that sends them elsewhere stays in its pod.
+    pub fn new(client: Client, local: Arc<LocalPickers>, collector: Option<String>) -> Self {
+        Self { client, local, collector, running: Vec::new(), tasks: JoinSet::new() }
     }
 
     /// Runs these pickers and no others. A picker whose spec is unchanged goes on. One with another spec goes on until its
@@ -78,6 +81,7 @@ impl Host {
                 picker.clone(),
                 former.clone(),
                 self.client.clone(),
+                self.collector.clone(),
                 stop.clone(),
             ));
             self.running.push(PickerTask { spec, picker, former, _stop: stop.drop_guard() });
@@ -105,10 +109,11 @@ async fn keep_running(
     picker: Arc<LocalPicker>,
     former: Former,
     client: Client,
+    collector: Option<String>,
     stop: CancellationToken,
 ) {
     let Ok(args) = Args::parse(&spec.arguments) else { return };
-    if let Some(need) = needs_pod(&args) {
+    if let Some(need) = needs_pod(&args).or_else(|| spec.needs_collector(collector.as_deref())) {
         tracing::debug!(pool = %spec.pool, "The picker runs in its pod, because it needs {need}.");
         picker.state.store(Arc::new(State::InPod));
         former.lock().take();

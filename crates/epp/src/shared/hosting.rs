@@ -9,6 +9,7 @@ use std::{
 
 use kube::Client;
 use longboat_key::Key;
+use longboat_telemetry::traces::own_collector;
 use tokio::time::Instant;
 
 use super::{
@@ -51,7 +52,7 @@ impl PoolHost {
         close_delay: Duration,
         bytes: usize,
     ) -> Self {
-        let host = Host::new(client, local.clone());
+        let host = Host::new(client, local.clone(), own_collector());
         Self { settings, close_delay, bytes, local, host, running: Vec::new(), pools: BTreeMap::new() }
     }
 

@@ -10,9 +10,6 @@ use crate::{
     needs_pod,
 };
 
-/// The variable with the address of the collector of traces, which `spec.tracing` sets.
-pub(super) const COLLECTOR: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
-
 /// A Deployment whose mark says that its picker is to be shared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MarkedDeployment {
@@ -109,14 +106,8 @@ fn picker(
     if let Some(need) = needs_pod(&args) {
         return Err(need.to_owned());
     }
-    // A process has one collector.
-    let own = variable(COLLECTOR).and_then(|variable| variable.value.as_deref());
-    let exporter = variable("OTEL_TRACES_EXPORTER").and_then(|variable| variable.value.as_deref());
-    if args.tracing
-        && exporter != Some("none")
-        && own.is_some_and(|own| !own.is_empty() && Some(own) != collector)
-    {
-        return Err("the collector of its traces".to_owned());
+    if let Some(need) = spec.needs_collector(collector) {
+        return Err(need.to_owned());
     }
     if args.decisions.is_none() {
         spec.arguments.push(format!("--decisions={decisions}"));

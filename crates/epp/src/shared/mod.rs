@@ -37,6 +37,7 @@ use longboat_api::{
     shared_picker::{MANAGED_BY, MANAGER, PICKER, SHARED},
 };
 use longboat_key::Key;
+use longboat_telemetry::traces::own_collector;
 use longboat_watch::{Events, Selection, Watched, has_code, text_of, text_of_watch};
 use serde_json::json;
 use tokio::time::Instant;
@@ -45,7 +46,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::args::SharedArgs;
 use self::{
     hosting::PoolHost,
-    marked::{COLLECTOR, MarkedDeployment},
+    marked::MarkedDeployment,
     monitoring::{Monitoring, PoolRefusals, ServiceNames},
     plan::{ReplicaView, Step, step},
     ports::PortSettings,
@@ -197,7 +198,7 @@ impl Cluster {
             pods: (longboat_watch::decoded(client, &pods), Watched::default()),
             max_pool_bytes: args.max_pool_bytes,
             decisions: args.decisions(),
-            collector: std::env::var(COLLECTOR).ok(),
+            collector: own_collector(),
         }
     }
 

@@ -41,7 +41,8 @@ pub(crate) async fn run(
     let pools = source.watch::<InferencePool>(&Selection::of::<InferencePool>(), &mut watches);
     let pods =
         (picking == Picking::Gateway).then(|| source.watch::<Pod>(&Selection::of::<Pod>(), &mut watches));
-    let mut host = Host::new(client, local);
+    // Local mode sends no traces.
+    let mut host = Host::new(client, local, None);
     loop {
         tokio::select! {
             () = shutdown.cancelled() => break,

@@ -42,6 +42,7 @@ pub(crate) fn trim(pod: &mut PodSpec) {
         name: container.name,
         command: container.command,
         args: container.args,
+        env: container.env,
         ..Container::default()
     });
     *pod = PodSpec { containers: containers.collect(), ..PodSpec::default() };
@@ -118,6 +119,24 @@ mod tests {
         assert_eq!(pools(&specs), [("ns/pool".to_owned(), Some("b")), ("ns/pool".to_owned(), Some("a"))]);
         let args = args(&specs[0]);
         assert_eq!((&*args.bind_address, &*args.pod_name, &*args.config_text), ("127.0.0.7", "b", "kind: x"));
+    }
+
+    #[test]
+    fn the_collector_of_traces_is_that_of_the_container() {
+        let of = |flag: &str, exporter: &str| {
+            let mut container = container(&[flag]);
+            container["env"] = json!([
+                {"name": "OTEL_EXPORTER_OTLP_ENDPOINT", "value": "http://c:4317"},
+                {"name": "OTEL_TRACES_EXPORTER", "value": exporter},
+            ]);
+            let mut pod = pod("a", "2026-01-01T00:00:00Z", container);
+            let specs = of_pods(&[pod.clone()]);
+            trim(pod.spec.as_mut().unwrap());
+            assert_eq!(of_pods(&[pod]), specs, "what the watch keeps is enough");
+            specs[0].collector.clone()
+        };
+        assert_eq!(of("--tracing=true", "otlp").as_deref(), Some("http://c:4317"));
+        assert_eq!((of("--tracing=false", "otlp"), of("--tracing=true", "none")), (None, None));
     }
 
     #[test]

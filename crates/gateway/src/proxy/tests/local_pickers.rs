@@ -196,7 +196,7 @@ async fn on_a_cluster_the_picker_of_the_pod_is_asked_where_the_gateway_has_none(
     let script = Script { destination: simulator.to_string(), ..Script::default() };
     let remote = picker(&shutdown, script.clone()).await;
     let bench = bench_pickers(&[remote], simulator).await;
-    let mut host = Host::new(cluster.client.clone(), bench.local.clone());
+    let mut host = Host::new(cluster.client.clone(), bench.local.clone(), None);
     let pools = [Key::new(Namespace("ns"), Name("pool"))].into();
     let mut follow = |flags: &[&str]| host.follow(picking::of_cluster(&with_picker(flags), &pools));
     let is_asked = || async {
