@@ -198,18 +198,25 @@ impl<'de, 's> Deserializer<'de> for ValueAt<'s> {
         if self.value.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
-    /// Fields are read by name only. A list of values is refused.
+    /// Fields are read by name only. A list of values is refused. As in Go, `null` leaves a field as it is.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
-        _: &'static [&'static str],
+        known: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, ParameterError> {
-        if self.value.is_array() {
-            let error: ParameterError = de::Error::invalid_type(Unexpected::Seq, &visitor);
-            return Err(error.at(self.path));
-        }
-        self.deserialize_any(visitor)
+        let Self { value, path } = self;
+        let read = match value {
+            Value::Array(_) => Err(de::Error::invalid_type(Unexpected::Seq, &visitor)),
+            Value::Object(fields) => {
+                let set =
+                    fields.iter().filter(|(name, value)| !value.is_null() || !known.contains(&name.as_str()));
+                let field = |(name, value): (&'s String, _)| (name.as_str(), Self::field(&path, name, value));
+                visitor.visit_map(MapDeserializer::new(set.map(field)))
+            }
+            _ => return Self { value, path }.deserialize_any(visitor),
+        };
+        read.map_err(|error: ParameterError| error.at(path))
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
@@ -324,7 +331,9 @@ mod tests {
             "blockSize": 16, "weights": [1, 2.5, -3], "tiers": [{"name": "gpu"}], "mode": "exact", "text": "x",
         });
         assert_eq!(read::<Settings>(&value).unwrap(), serde_json::from_value(value).unwrap());
-        assert_eq!(read::<Settings>(&json!({"mode": null})).unwrap(), Settings::default());
+        let unset = json!({"blockSize": null, "weights": null, "mode": null, "text": null});
+        assert_eq!(read::<Settings>(&unset).unwrap(), Settings::default());
+        assert!(read::<Settings>(&json!({"other": null})).is_err());
     }
 
     #[test]
