@@ -19,6 +19,7 @@ use std::process::{ExitCode, Stdio};
 use tokio::process::Command;
 
 use crate::container::paths::PathMap;
+use crate::hosts::HOSTS;
 use crate::volume::SERVICE_ACCOUNT;
 use plan::{MountError, Plan, deepest_existing};
 
@@ -57,7 +58,10 @@ impl Mounts {
         let missing = format!("/longboat-{:016x}", rand::random::<u64>());
         let paths = [missing.as_str(), SERVICE_ACCOUNT].map(PathBuf::from);
         let bound = paths.into_iter().filter(|path| self.can_bind(path, &self.root));
-        let mounts = bound.map(|path| (path, self.root.clone())).collect();
+        let mut mounts: Vec<_> = bound.map(|path| (path, self.root.clone())).collect();
+        // A file over a file.
+        let hosts = PathBuf::from(HOSTS);
+        mounts.extend(self.can_bind(&hosts, &hosts).then(|| (hosts.clone(), hosts)));
         let plan = Plan { mounts, root: self.root.clone(), cwd: "/".into() };
         let mut command = self.command_with(&plan);
         let output = command.stdin(Stdio::null()).output().await;
