@@ -31,70 +31,91 @@ impl Examination<'_> {
     /// object. The object is `None` if it cannot be decoded. A server stops at the first step that fails; here every step
     /// that still makes sense runs.
     pub(crate) fn run(&self, mut value: Value) -> (Vec<Finding>, Option<Value>) {
-        let mut findings = Vec::new();
         let DecodeReport { mistyped, unknown } = examine::decode(self.resource, &mut value);
         if let Some(why) = mistyped {
-            let resource = self.resource;
-            let message = format!(
-                "{} in version {:?} cannot be handled as a {}: {why}",
-                resource.kind, resource.version, resource.kind
-            );
-            let mut paths = if why.contains("ObjectMeta.") {
-                values_without_quotes(&self.document.object)
-            } else if why.contains("ConfigMap.data ") {
-                non_string_values(&self.document.object["data"], "data")
-            } else {
-                Vec::new()
-            };
-            // A server reports one of these, the first in its own order. The message names the type of its value.
-            paths.sort_by_key(|(_, type_)| !why.contains(&format!("unmarshal {type_} ")));
-            let mut paths = paths.into_iter().map(|(path, _)| path);
-            let first = paths.next().unwrap_or_else(|| self.culprit(&why));
-            let error = |path: &str, message: String| {
-                self.finding(Severity::Error, path, "BadRequest", message, Source::Schema, 400)
-            };
-            findings.push(error(&first, message));
-            // A server stops at the first.
-            findings.extend(paths.map(|path| error(&path, "must be of type string".to_owned())));
-            return (findings, None);
+            return (self.mistyped(&why), None);
         }
-        for path in unknown {
-            let newer = newer::field(&path).filter(|_| self.resource.group == GROUP);
-            let mut finding = self.finding(
-                Severity::Error,
-                &path,
-                "UnknownField",
-                newer.map_or_else(|| "unknown field".to_owned(), NewerField::reason),
-                Source::Schema,
-                400,
-            );
-            finding.hint = newer
-                .map(|newer| newer.advice.to_owned())
-                .or_else(|| hint::unknown_field(&self.resource.version, self.resource, &path))
-                .or_else(|| {
-                    let meant = unknown::meant(self.resource, self.document, &path)?;
-                    Some(format!("did you mean `{meant}`?"))
-                });
-            findings.push(finding);
-        }
-        let subject_and_version = self.subject_and_version();
-        let mut unreadable = None;
-        if let Some((subject, version)) = subject_and_version {
-            match mutate(subject, &create(version, &value), self.facts) {
-                Ok(mutation) => {
-                    findings.extend(
-                        mutation.warnings.into_iter().map(|text| self.warning(text, Source::Webhook)),
-                    );
-                    if let Some(mut changed) = mutation.object {
-                        examine::complete(self.resource, &mut changed);
-                        value = changed;
-                    }
-                }
-                Err(denial) => unreadable = Some(denial),
+        let mut findings: Vec<Finding> = unknown.iter().map(|path| self.unknown_field(path)).collect();
+        let refusal = self.apply_defaults(&mut value, &mut findings);
+        let has_types = self.judge(&value, &mut findings);
+        match (refusal, self.subject_and_version()) {
+            // A server stops if a webhook cannot decode the object. The schema's messages about that are better, so they stay.
+            (Some(denial), Some((subject, version))) if denial.details.is_null() => {
+                self.undecoded(&denial, subject, version, &mut findings);
             }
+            (Some(denial), _) => self.denied(&denial, &mut findings),
+            (None, Some((subject, version))) if has_types => {
+                let answer = validate(subject, &create(version, &value), self.facts);
+                if let Some(denial) = answer.denial {
+                    self.denied(&denial, &mut findings);
+                }
+                findings.extend(answer.warnings.into_iter().map(|text| self.warning(text, Source::Webhook)));
+            }
+            (None, _) => {}
         }
-        let judgement = examine::judge(self.resource, &value);
-        let mistyped = judgement.causes.iter().any(|cause| cause.reason == "FieldValueTypeInvalid");
+        retain_first_causes(&mut findings);
+        (findings, Some(value))
+    }
+
+    /// Returns what a server says about an object that it cannot decode, and the other fields with the same mistake.
+    fn mistyped(&self, why: &str) -> Vec<Finding> {
+        let resource = self.resource;
+        let message = format!(
+            "{} in version {:?} cannot be handled as a {}: {why}",
+            resource.kind, resource.version, resource.kind
+        );
+        let mut paths = if why.contains("ObjectMeta.") {
+            values_without_quotes(&self.document.object)
+        } else if why.contains("ConfigMap.data ") {
+            non_string_values(&self.document.object["data"], "data")
+        } else {
+            Vec::new()
+        };
+        // A server reports one of these, the first in its own order. The message names the type of its value.
+        paths.sort_by_key(|(_, type_)| !why.contains(&format!("unmarshal {type_} ")));
+        let mut paths = paths.into_iter().map(|(path, _)| path);
+        let first = paths.next().unwrap_or_else(|| self.culprit(why));
+        let error = |path: &str, message: String| {
+            self.finding(Severity::Error, path, "BadRequest", message, Source::Schema, 400)
+        };
+        let others = paths.map(|path| error(&path, "must be of type string".to_owned()));
+        std::iter::once(error(&first, message)).chain(others).collect()
+    }
+
+    fn unknown_field(&self, path: &str) -> Finding {
+        let newer = newer::field(path).filter(|_| self.resource.group == GROUP);
+        let message = newer.map_or_else(|| "unknown field".to_owned(), NewerField::reason);
+        let hint = newer
+            .map(|newer| newer.advice.to_owned())
+            .or_else(|| hint::unknown_field(&self.resource.version, self.resource, path))
+            .or_else(|| {
+                let meant = unknown::meant(self.resource, self.document, path)?;
+                Some(format!("did you mean `{meant}`?"))
+            });
+        let finding = self.finding(Severity::Error, path, "UnknownField", message, Source::Schema, 400);
+        Finding { hint, ..finding }
+    }
+
+    /// Changes the object as the webhooks do. Returns why they refuse it, if they do.
+    fn apply_defaults(&self, value: &mut Value, findings: &mut Vec<Finding>) -> Option<Denial> {
+        let (subject, version) = self.subject_and_version()?;
+        match mutate(subject, &create(version, value), self.facts) {
+            Ok(mutation) => {
+                let warnings = mutation.warnings.into_iter();
+                findings.extend(warnings.map(|text| self.warning(text, Source::Webhook)));
+                if let Some(mut changed) = mutation.object {
+                    examine::complete(self.resource, &mut changed);
+                    *value = changed;
+                }
+                None
+            }
+            Err(denial) => Some(denial),
+        }
+    }
+
+    /// Adds what the API server says about the object. Returns whether all values have the right types.
+    fn judge(&self, value: &Value, findings: &mut Vec<Finding>) -> bool {
+        let judgement = examine::judge(self.resource, value);
         findings.extend(judgement.causes.iter().filter_map(|cause| self.cause(cause, Source::Schema)));
         findings.extend(judgement.rules.iter().filter_map(|cause| self.cause(cause, Source::Cel)));
         findings.extend(judgement.pods.iter().filter_map(|cause| {
@@ -103,42 +124,7 @@ impl Examination<'_> {
             Some(Finding { message, ..finding })
         }));
         findings.extend(judgement.warnings.into_iter().map(|text| self.warning(text, Source::Schema)));
-        // A server stops if a webhook cannot decode the object. The schema's messages about that are better, so they stay.
-        match (unreadable, subject_and_version) {
-            (Some(denial), Some((subject, version))) if denial.details.is_null() => {
-                self.undecoded(&denial, subject, version, &mut findings);
-            }
-            (Some(denial), _) => self.denied(&denial, &mut findings),
-            (None, Some((subject, version))) if !mistyped => {
-                let answer = validate(subject, &create(version, &value), self.facts);
-                if let Some(denial) = answer.denial {
-                    self.denied(&denial, &mut findings);
-                }
-                findings.extend(answer.warnings.into_iter().map(|text| self.warning(text, Source::Webhook)));
-            }
-            _ => {}
-        }
-        // A server says three times that a quantity has the wrong type.
-        let quantities: Vec<String> = findings
-            .iter()
-            .filter(|finding| finding.message.contains(hint::MISTYPED_QUANTITY))
-            .map(|finding| finding.path.clone())
-            .collect();
-        findings.retain(|finding| {
-            !quantities.contains(&finding.path) || finding.message.contains(hint::MISTYPED_QUANTITY)
-        });
-        // The entries of an object that should be a list are no fields.
-        let is_mistyped =
-            |text: &str| text.contains("cannot unmarshal object") || text.contains("must be of type array");
-        let mistyped: Vec<String> = findings
-            .iter()
-            .filter(|finding| is_mistyped(&finding.message))
-            .map(|finding| format!("{}.", finding.path))
-            .collect();
-        findings.retain(|finding| {
-            finding.reason != "UnknownField" || !mistyped.iter().any(|path| finding.path.starts_with(path))
-        });
-        (findings, Some(value))
+        !judgement.causes.iter().any(|cause| cause.reason == "FieldValueTypeInvalid")
     }
 
     /// Returns the path of the first value that alone is a reason for this complaint of Go's decoder, which names no positions in
@@ -334,6 +320,26 @@ fn non_string_values(map: &Value, path: &str) -> Vec<(String, &'static str)> {
         Some((format!("{path}[{key}]"), type_))
     });
     entries.collect()
+}
+
+/// Removes findings that only follow from others.
+fn retain_first_causes(findings: &mut Vec<Finding>) {
+    let paths = |findings: &[Finding], is_cause: &dyn Fn(&str) -> bool| -> Vec<String> {
+        let causes = findings.iter().filter(|finding| is_cause(&finding.message));
+        causes.map(|finding| finding.path.clone()).collect()
+    };
+    // A server says three times that a quantity has the wrong type.
+    let is_quantity = |text: &str| text.contains(hint::MISTYPED_QUANTITY);
+    let quantities = paths(findings, &is_quantity);
+    findings.retain(|finding| !quantities.contains(&finding.path) || is_quantity(&finding.message));
+    // The entries of an object that should be a list are no fields.
+    let objects = paths(findings, &|text| {
+        text.contains("cannot unmarshal object") || text.contains("must be of type array")
+    });
+    let is_entry = |path: &str| {
+        objects.iter().any(|object| path.strip_prefix(object).is_some_and(|rest| rest.starts_with('.')))
+    };
+    findings.retain(|finding| finding.reason != "UnknownField" || !is_entry(&finding.path));
 }
 
 fn create(version: Version, object: &Value) -> Request<'_> {

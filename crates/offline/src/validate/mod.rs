@@ -165,27 +165,10 @@ fn together(
         report.findings.extend(own_routes::missing(sound, &files.given, |_, _| false));
         return;
     };
-    let scene = Scene::fresh(settings).and_then(|mut scene| {
-        scene.hold(sound.to_vec(), settings)?;
-        Ok(scene)
-    });
-    let scene = match scene {
+    let scene = match composed_scene(sound, settings, first) {
         Ok(scene) => scene,
-        Err(error) => {
-            let name = first.object_name();
-            let (document, name, path, message) = match (&error, &settings.platform) {
-                // The settings that were given apart from the manifests.
-                (SceneError::Platform(error), Some(given)) => {
-                    let path = error
-                        .section()
-                        .map_or_else(|| "data".to_owned(), |section| format!("data.{section}"));
-                    let name = ObjectName::of(given, Namespace(given.namespace()));
-                    (given, name, path, format!("no service can be composed with these settings: {error}"))
-                }
-                _ => (&first.document, name, "spec".to_owned(), format!("cannot merge the layers: {error}")),
-            };
-            let finding = Finding::at(document, &name, &path, Source::Compose);
-            report.findings.push(finding.error("Layers", message));
+        Err(finding) => {
+            report.findings.push(*finding);
             return;
         }
     };
@@ -218,23 +201,46 @@ fn together(
         if findings.iter().any(Finding::is_error) {
             report.refuse(&name);
         }
-        report.findings.retain(|known| {
-            // The webhooks only warn about some mistakes that are errors for the service as a whole.
-            let is_repeated = |finding: &Finding| {
-                finding.object == known.object
-                    && finding.path == known.path
-                    && finding.message == known.message
-            };
-            // What is an error need not be warned about too.
-            let is_worse = |finding: &Finding| {
-                known.severity == Severity::Warning
-                    && known.object.as_ref() == Some(&name)
-                    && !known.path.is_empty()
-                    && finding.is_error()
-                    && finding.path == known.path
-            };
-            !findings.iter().any(|finding| is_repeated(finding) || is_worse(finding))
-        });
+        report.findings.retain(|known| !findings.iter().any(|new| supersedes(new, known, &name)));
         report.findings.extend(findings);
     }
+}
+
+/// Returns the scene with these objects, or why nothing can be composed. `first` is the object that shows it, unless the settings
+/// of the platform are at fault.
+fn composed_scene(
+    sound: &[StoredManifest],
+    settings: &Settings,
+    first: &StoredManifest,
+) -> Result<Scene, Box<Finding>> {
+    let composed = Scene::fresh(settings).and_then(|mut scene| {
+        scene.hold(sound.to_vec(), settings)?;
+        Ok(scene)
+    });
+    composed.map_err(|error| {
+        // The settings that were given apart from the manifests.
+        let finding = if let (SceneError::Platform(error), Some(given)) = (&error, &settings.platform) {
+            let path = error.section().map_or_else(|| "data".to_owned(), |section| format!("data.{section}"));
+            let name = ObjectName::of(given, Namespace(given.namespace()));
+            let message = format!("no service can be composed with these settings: {error}");
+            Finding::at(given, &name, &path, Source::Compose).error("Layers", message)
+        } else {
+            let finding = Finding::at(&first.document, &first.object_name(), "spec", Source::Compose);
+            finding.error("Layers", format!("cannot merge the layers: {error}"))
+        };
+        Box::new(finding)
+    })
+}
+
+/// Whether a finding about a composed service takes the place of one about the service alone.
+fn supersedes(new: &Finding, known: &Finding, service: &ObjectName) -> bool {
+    // The webhooks only warn about some mistakes that are errors for the service as a whole.
+    let is_repeated = new.object == known.object && new.path == known.path && new.message == known.message;
+    // What is an error need not be warned about too.
+    let is_worse = known.severity == Severity::Warning
+        && known.object.as_ref() == Some(service)
+        && !known.path.is_empty()
+        && new.is_error()
+        && new.path == known.path;
+    is_repeated || is_worse
 }
