@@ -47,7 +47,8 @@ pub const HELP: &str = "\
 --time-factor-under-load FACTOR     slowdown at --max-num-seqs running requests, 1.0 to 1000 [1.0]
 --shutdown-timeout SECONDS          time limit for running requests at shutdown [5]
 --kv-events-config JSON             publish events of the prefix cache, as in vLLM; `*` in an address means --host
---zmq-endpoint ADDRESS              the same with --enable-kvcache, as in llm-d's simulator: `tcp://HOST:PORT`
+--enable-kvcache                    with --zmq-endpoint: publish events of the prefix cache, as llm-d's simulator does
+--zmq-endpoint ADDRESS              where these events go: `tcp://HOST:PORT`
 --api-key KEY...                    keys of which requests to /v1 need one, as in vLLM [the variable VLLM_API_KEY]
 --ssl-certfile FILE                 certificate for HTTPS
 --ssl-keyfile FILE                  key of the certificate
