@@ -169,7 +169,9 @@ fn what_others_wrote_is_named_and_taken_over_only_when_told_to() {
         "whoever made the namespace keeps it"
     );
 
-    let scaled = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 5}});
+    // As in the release of another product, whose objects `install` takes over.
+    let scaled = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 5},
+        "metadata": {"annotations": {"meta.helm.sh/release-name": "other"}}});
     server.api.apply(&format!("{DEPLOYMENT}?fieldManager=autoscaler&force=true"), &scaled).ok();
     let conflict = ask(&server, "install", ports, &[]);
     assert!(!conflict.status.success());

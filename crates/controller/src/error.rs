@@ -1,6 +1,6 @@
 //! Why the controller stops, and why a reconcile is tried again.
 
-use longboat_watch::has_code;
+use longboat_watch::{has_code, text_of};
 
 /// Why the controller stops.
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +48,7 @@ pub(crate) enum ReconcileError {
         what: String,
     },
     /// A request failed.
-    #[error("failed to {what}")]
+    #[error("failed to {what}: {}", text_of(source))]
     Request {
         /// What was tried.
         what: String,

@@ -1,18 +1,24 @@
 //! Deletes children that are no longer planned.
 
 use kube::api::{DeleteParams, Preconditions};
-use longboat_api::reasons::event;
-use longboat_plan::{ChildKind, ObjectRef, types};
-use longboat_watch::has_code;
+use longboat_api::{
+    labels::{self, COMPONENT},
+    reasons::event,
+};
+use longboat_plan::{ChildKind, ObjectRef, Problem, types};
+use longboat_watch::{has_code, text_of};
 
 use crate::{context::Context, error::ReconcileError, events::Subject, watch::kinds::WatchedKind};
+
+/// Why a child was not deleted, and the problem of the service for its status.
+type DeletionError = (ReconcileError, Problem);
 
 /// Deletes a child, if it is still the object that was planned against.
 pub(crate) async fn child(
     context: &Context,
     subject: &Subject,
     object: &ObjectRef,
-) -> Result<(), ReconcileError> {
+) -> Result<(), DeletionError> {
     macro_rules! each {
         ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
             match object.kind {
@@ -27,7 +33,7 @@ async fn delete<K: WatchedKind>(
     context: &Context,
     subject: &Subject,
     object: &ObjectRef,
-) -> Result<(), ReconcileError> {
+) -> Result<(), DeletionError> {
     let key = &object.key;
     let Some(live) = K::cache(&context.caches).get(key) else { return Ok(()) };
     let namespace = (!key.namespace.is_empty()).then_some(key.namespace.as_deref());
@@ -45,6 +51,11 @@ async fn delete<K: WatchedKind>(
             K::cache(&context.caches).remove(live.metadata());
             Ok(())
         }
-        Err(error) => Err(ReconcileError::request(format!("delete {object}"), error)),
+        Err(error) => {
+            let message = format!("failed to delete {object}: {}", text_of(&error));
+            let component = labels::value(live.metadata(), COMPONENT);
+            let problem = Problem::of_child(object, component, message);
+            Err((ReconcileError::request(format!("delete {object}"), error), problem))
+        }
     }
 }

@@ -6,7 +6,6 @@ use futures::{FutureExt, future::BoxFuture};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
 use longboat_api::names::CONTROLLER_LEASE;
-use longboat_watch::text_of;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -304,10 +303,7 @@ fn report(key: &Key, error: &ReconcileError) {
         ReconcileError::Conflict { .. } => {
             tracing::debug!(object = %key, %error, "Retrying the reconcile.");
         }
-        ReconcileError::Request { source, .. } => {
-            tracing::warn!(object = %key, %error, cause = %text_of(source), "The reconcile failed; will retry.");
-        }
-        ReconcileError::Unfinished(_) => {
+        ReconcileError::Request { .. } | ReconcileError::Unfinished(_) => {
             tracing::warn!(object = %key, %error, "The reconcile failed; will retry.");
         }
     }

@@ -117,7 +117,7 @@ async fn finalize(
             return wait_for(context, subject, service, &senders).await;
         }
         for object in remove {
-            remove::child(context, subject, &object).await?;
+            remove::child(context, subject, &object).await.map_err(|(error, _)| error)?;
         }
         finalizer::remove(context, service, names::SERVICE_FINALIZER).await?;
     }

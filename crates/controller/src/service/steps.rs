@@ -302,7 +302,12 @@ impl<'a> Reconcile<'a> {
             }
         }
         for object in remove.iter().filter(|_| !is_refused) {
-            if let Err(error) = remove::child(context, subject, object).await {
+            if let Err((error, refused)) = remove::child(context, subject, object).await {
+                // The next reconcile sees the change of somebody else, and then decides again.
+                let is_conflict = matches!(error, ReconcileError::Conflict { .. });
+                if !is_conflict && problem.as_ref().is_none_or(|known| refused.phase < known.phase) {
+                    problem = Some(refused);
+                }
                 verdict = verdict.and(Err(error));
             }
         }

@@ -20,6 +20,7 @@ use longboat_watch::has_code;
 
 use super::{
     object::{self, PartialObject},
+    survey,
     wait::Deadline,
 };
 use crate::{cli::Services, printer};
@@ -76,7 +77,11 @@ pub(crate) async fn uninstall(client: Client, removal: &Removal) -> anyhow::Resu
         }
     }
     for (kind, objects) in &found {
-        if let Some(helm) = objects.iter().find(|object| object.annotations().contains_key(HELM)) {
+        // What `longboat install` took over from the release of another product still has the annotation. It is ours: that release
+        // would remove it with everything else that the two have in common.
+        let by_helm =
+            |object: &&PartialObject| object.annotations().contains_key(HELM) && !survey::is_ours(*object);
+        if let Some(helm) = objects.iter().find(by_helm) {
             bail!(
                 "Helm installed {} as part of release `{}`: remove it with `helm uninstall`",
                 object::named(kind.kind, helm.namespace().as_deref(), &helm.name_any()),
