@@ -73,3 +73,25 @@ async fn a_running_service_keeps_its_children_when_a_change_is_refused() {
     assert!(api.get_opt("llm-kserve-router-scheduler").await.unwrap().is_some(), "nothing is deleted");
     running.stop().await;
 }
+
+#[tokio::test]
+async fn a_child_whose_deletion_is_refused_is_in_the_status_until_it_is_gone() {
+    let world = world().await;
+    let tap = Tap::new();
+    let running = Running::with_client(Args::default(), tap.client(&world));
+    world.apply(service("llm", full())).await;
+    let picker = "llm-kserve-router-scheduler";
+    let api = deployments(world.client());
+    world.eventually("the picker", async || api.get_opt(picker).await.unwrap()).await;
+    tap.forbid_deletion(Some("/deployments/llm-kserve-router-scheduler"));
+    world.apply(service("llm", json!({}))).await;
+    let is_refused = |found: &Condition| found.is_false() && found.message.contains("failed to delete");
+    let refused = condition(&world, "llm", "RouterReady", is_refused).await;
+    assert!(refused.message.ends_with("a policy says no"), "{}", refused.message);
+    assert!(api.get_opt(picker).await.unwrap().is_some());
+
+    tap.forbid_deletion(None);
+    world.eventually("no picker", async || api.get_opt(picker).await.unwrap().is_none().then_some(())).await;
+    condition(&world, "llm", "RouterReady", |found| !found.message.contains("failed to delete")).await;
+    running.stop().await;
+}

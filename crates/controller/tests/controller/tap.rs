@@ -1,11 +1,12 @@
-//! A client that records its requests, and can delay some.
+//! A client that records its requests, and can delay or refuse some.
 
 use std::sync::Arc;
 
-use http::{Method, Request, header::ACCEPT};
+use http::{Method, Request, Response, header::ACCEPT};
 use kube::{Client, client::Body};
 use longboat_testkit::TestCluster;
 use parking_lot::Mutex;
+use serde_json::json;
 use tokio::sync::watch;
 
 /// A request that was sent.
@@ -24,13 +25,15 @@ pub(crate) struct Tap {
     log: Arc<Mutex<Vec<SentRequest>>>,
     /// The suffix of the paths whose create requests are delayed.
     held: watch::Sender<Option<&'static str>>,
+    /// The suffix of the paths whose deletion is forbidden.
+    undeletable: Arc<Mutex<Option<&'static str>>>,
 }
 
 // === impl Tap ===
 
 impl Tap {
     pub(crate) fn new() -> Self {
-        Self { log: Arc::default(), held: watch::Sender::new(None) }
+        Self { log: Arc::default(), held: watch::Sender::new(None), undeletable: Arc::default() }
     }
 
     /// Delays create requests to paths with this suffix until [`Self::release`].
@@ -41,6 +44,11 @@ impl Tap {
     /// Lets all requests through.
     pub(crate) fn release(&self) {
         self.held.send_replace(None);
+    }
+
+    /// Forbids the deletion of the object whose path has this suffix, or of none.
+    pub(crate) fn forbid_deletion(&self, end: Option<&'static str>) {
+        *self.undeletable.lock() = end;
     }
 
     /// All requests in order. A request is recorded before it is delayed.
@@ -63,6 +71,16 @@ impl Tap {
                     accept: accept.unwrap_or_default().to_owned(),
                     body: body.to_vec(),
                 });
+                let undeletable = *tap.undeletable.lock();
+                if head.method == Method::DELETE
+                    && undeletable.is_some_and(|end| head.uri.path().ends_with(end))
+                {
+                    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden",
+                        "code": 403, "message": "a policy says no"});
+                    let response =
+                        Response::builder().status(403).body(Body::from(status.to_string().into_bytes()));
+                    return response.map_err(|error| kube::Error::Service(error.into()));
+                }
                 if head.method == Method::POST {
                     let path = head.uri.path().to_owned();
                     let mut blocked = tap.held.subscribe();
