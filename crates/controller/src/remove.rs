@@ -6,7 +6,7 @@ use longboat_api::{
     reasons::event,
 };
 use longboat_plan::{ChildKind, ObjectRef, Problem, types};
-use longboat_watch::{has_code, text_of};
+use longboat_watch::has_code;
 
 use crate::{context::Context, error::ReconcileError, events::Subject, watch::kinds::WatchedKind};
 
@@ -52,10 +52,9 @@ async fn delete<K: WatchedKind>(
             Ok(())
         }
         Err(error) => {
-            let message = format!("failed to delete {object}: {}", text_of(&error));
-            let component = labels::value(live.metadata(), COMPONENT);
-            let problem = Problem::of_child(object, component, message);
-            Err((ReconcileError::request(format!("delete {object}"), error), problem))
+            let error = ReconcileError::request(format!("delete {object}"), error);
+            let problem = Problem::of_child(object, labels::value(live.metadata(), COMPONENT), &error);
+            Err((error, problem))
         }
     }
 }
