@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     body::object_only,
+    layout::ReasoningEffort,
     messages::MessageField,
     transfer::{Embeddings, Handover, Part, Transfer},
 };
@@ -45,7 +46,7 @@ pub(crate) struct Fields {
     pub(crate) add_generation_prompt: Option<bool>,
     pub(crate) continue_final_message: Option<bool>,
     pub(crate) chat_template_kwargs: Option<Map<String, Value>>,
-    pub(crate) reasoning_effort: Option<Value>,
+    pub(crate) reasoning_effort: Option<ReasoningEffort>,
     pub(crate) request_id: Option<String>,
     pub(crate) skip_special_tokens: Option<bool>,
     pub(crate) logit_bias: Option<BTreeMap<String, f64>>,

@@ -82,7 +82,7 @@ pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<ParsedRequ
         add_generation_prompt: fields.add_generation_prompt,
         continue_final_message: fields.continue_final_message,
         variables: fields.chat_template_kwargs.as_ref(),
-        reasoning_effort: fields.reasoning_effort.as_ref(),
+        reasoning_effort: fields.reasoning_effort,
     };
     let (prompt, follows_a_tool) =
         conversation(model.as_ref(), messages, &known_tools, &options, &items, limit, part)?;

@@ -1,5 +1,6 @@
 //! A conversation for a chat template, and what a request says about it.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{Message, Tool};
@@ -23,6 +24,19 @@ pub(crate) struct LayoutOptions<'a> {
     pub(crate) add_generation_prompt: Option<bool>,
     pub(crate) continue_final_message: Option<bool>,
     pub(crate) variables: Option<&'a Map<String, Value>>,
-    /// A variable that has a field of its own.
-    pub(crate) reasoning_effort: Option<&'a Value>,
+    /// How much the model thinks.
+    pub(crate) reasoning_effort: Option<ReasoningEffort>,
+}
+
+/// How much a model thinks before it answers, as a variable of its chat template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ReasoningEffort {
+    None,
+    Minimal,
+    Low,
+    Medium,
+    High,
+    Xhigh,
+    Max,
 }

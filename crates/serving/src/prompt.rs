@@ -1,6 +1,11 @@
 //! How a conversation becomes the text and the tokens of a prompt.
 
-use crate::{Item, Layout, Message, Model, Refusal, Tool, layout::LayoutOptions};
+use serde_json::json;
+
+use crate::{
+    Item, Layout, Message, Model, Refusal, Tool,
+    layout::{LayoutOptions, ReasoningEffort},
+};
 
 /// Variables of chat templates that requests say in other fields.
 const RESERVED_VARIABLES: [&str; 7] = [
@@ -38,8 +43,10 @@ pub(crate) fn render(
             format!("{field}: the request has another field for this."),
         ));
     }
-    if let Some(effort) = options.reasoning_effort.filter(|effort| !effort.is_null()) {
-        variables.entry("reasoning_effort").or_insert_with(|| effort.clone());
+    if let Some(effort) = options.reasoning_effort {
+        variables.entry("reasoning_effort").or_insert_with(|| json!(effort));
+        // Templates of models that think or do not think know this variable only.
+        variables.entry("enable_thinking").or_insert_with(|| json!(effort != ReasoningEffort::None));
     }
     let apply = |messages| {
         model.apply_chat_template(&Layout { messages, tools, opens_answer, variables: &variables })

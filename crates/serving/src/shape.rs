@@ -75,6 +75,10 @@ pub(crate) fn format_of(format: &Value, place: &str) -> Result<Option<Shape>, Re
                 Some(holder) => (holder, ".json_schema"),
                 None => (format, ""),
             };
+            if !holder["name"].is_string() && holder["schema"].is_object() {
+                let place = format!("{place}{inner}.name");
+                return Err(Refusal::invalid(&place, format!("{place}: Field required.")));
+            }
             match &holder["schema"] {
                 schema @ Value::Object(_) => Ok(Some(Shape::Json(schema.clone()))),
                 Value::Null => Err(Refusal::field(

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::request::Fields;
+use super::request::{Fields, Reasoning};
 use crate::{
     Call, Job, Token,
     answers::{Answer, Usage},
@@ -38,17 +38,17 @@ impl Form {
             "parallel_tool_calls": fields.parallel_tool_calls.unwrap_or(true),
             "previous_response_id": null,
             "prompt": null,
-            "reasoning": null,
-            "service_tier": "auto",
+            "reasoning": fields.reasoning.as_ref().map(reasoning),
+            "service_tier": fields.service_tier.unwrap_or_default(),
             "temperature": job.sampling.temperature,
             "text": fields.text.as_ref().map(text_options),
             "top_logprobs": job.sampling.logprobs,
-            "tool_choice": fields.tool_choice.clone().unwrap_or_else(|| json!("auto")),
+            "tool_choice": tool_choice(fields),
             "tools": fields.tools.iter().flatten().map(tool).collect::<Vec<_>>(),
             "top_p": job.sampling.top_p,
             "truncation": "disabled",
             "usage": null,
-            "user": null,
+            "user": fields.user,
             "kv_transfer_params": null,
             "ec_transfer_params": null,
             "input_messages": null,
@@ -104,6 +104,21 @@ impl Form {
 /// Returns `incomplete` if the limit cut the answer off.
 fn status(reason: &str) -> &'static str {
     if reason == "length" { "incomplete" } else { "completed" }
+}
+
+fn reasoning(reasoning: &Reasoning) -> Value {
+    let Reasoning { effort, context, generate_summary, mode, summary } = reasoning;
+    json!({
+        "effort": effort, "context": context, "generate_summary": generate_summary, "mode": mode, "summary": summary,
+    })
+}
+
+/// How tools are chosen. No tools can be called if there are none.
+fn tool_choice(fields: &Fields) -> Value {
+    match &fields.tool_choice {
+        _ if fields.tools.as_ref().is_none_or(Vec::is_empty) => "none".into(),
+        choice => choice.clone().unwrap_or_else(|| "auto".into()),
+    }
 }
 
 /// A tool with all its fields.

@@ -2,6 +2,7 @@
 //! continue it by its id.
 
 mod form;
+mod input;
 mod request;
 mod writer;
 
@@ -31,7 +32,8 @@ pub(crate) async fn create(
 ) -> Result<Response, Refusal> {
     let job = request::read(&model, &mut fields)?;
     let prompt = job.prompts.iter().map(|prompt| prompt.tokens.len()).sum();
-    let form = Form::new(&format!("resp_{}", request_id(&headers, None)), &job, &fields);
+    let id = fields.request_id.take().unwrap_or_else(|| format!("resp_{}", request_id(&headers, None)));
+    let form = Form::new(&id, &job, &fields);
     let streams = fields.stream == Some(true);
     drop(fields);
     let started = model.start(job).await?;

@@ -2,18 +2,20 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    Call, Job, Message, Model, Part, Refusal, Role,
+    Job, Model, Part, Refusal, Tool,
     body::object_only,
     fields,
     job::{self, known_model, unsupported},
-    layout::LayoutOptions,
+    layout::{LayoutOptions, ReasoningEffort},
     messages::Reader,
     sampling, shape, tools,
 };
+
+use super::input::Conversation;
 
 /// The fields of a request.
 #[derive(Debug, Default, Deserialize)]
@@ -32,13 +34,16 @@ pub(crate) struct Fields {
     pub(super) tool_choice: Option<Value>,
     pub(super) parallel_tool_calls: Option<bool>,
     pub(super) text: Option<Value>,
-    pub(super) metadata: Option<Value>,
+    pub(super) metadata: Option<BTreeMap<String, String>>,
+    pub(super) service_tier: Option<ServiceTier>,
+    pub(super) user: Option<String>,
+    pub(super) request_id: Option<String>,
     previous_response_id: Option<String>,
     background: Option<bool>,
     truncation: Option<String>,
     prompt: Option<Value>,
     conversation: Option<Value>,
-    reasoning: Option<Value>,
+    pub(super) reasoning: Option<Reasoning>,
     max_tool_calls: Option<i64>,
     // What follows is vLLM's own, and means what it means in chat.
     top_k: Option<i64>,
@@ -62,7 +67,31 @@ pub(crate) struct Fields {
     vllm_xargs: Option<Map<String, Value>>,
 }
 
-object_only!(Fields);
+/// How much a model thinks.
+#[derive(Debug, Default, Deserialize)]
+#[serde(remote = "Self", expecting = "an object", default)]
+pub(crate) struct Reasoning {
+    pub(super) effort: Option<ReasoningEffort>,
+    // What follows has no effect in vLLM, which repeats it in the response.
+    pub(super) context: Option<String>,
+    pub(super) generate_summary: Option<String>,
+    pub(super) mode: Option<String>,
+    pub(super) summary: Option<String>,
+}
+
+/// The processing that a client asks for. It has no effect.
+#[derive(Debug, Clone, Copy, Default, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ServiceTier {
+    #[default]
+    Auto,
+    Default,
+    Flex,
+    Scale,
+    Priority,
+}
+
+object_only!(Fields, Reasoning);
 
 /// The additional output that clients may request: token probabilities.
 const LOGPROBS: &str = "message.output_text.logprobs";
@@ -116,12 +145,9 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &mut Fields) -> Result<Job, R
         ..fields::Fields::default()
     };
     unsupported(&as_chat)?;
-    let mut messages = Vec::new();
-    if let Some(instructions) = &fields.instructions {
-        messages.push(Message::new(Role::System, instructions.clone()));
-    }
     let mut reader = Reader::new(&name, model.media());
-    input(&fields.input, &mut reader, &mut messages)?;
+    let Conversation { messages, continues } =
+        Conversation::read(fields.instructions.as_deref(), &fields.input, &mut reader)?;
     let known_tools = tools::list(fields.tools.as_deref().unwrap_or_default(), "")?;
     let shape = match &fields.text {
         Some(text) => {
@@ -134,9 +160,12 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &mut Fields) -> Result<Job, R
         (shape, other) => shape.or(other),
     };
     let items = reader.items();
-    let tools = tools::choose(known_tools.clone(), fields.tool_choice.as_ref(), fields.parallel_tool_calls)?;
+    let choice = tool_choice(fields.tool_choice.as_ref(), &known_tools)?;
+    let tools = tools::choose(known_tools.clone(), choice, fields.parallel_tool_calls)?;
     let layout_options = LayoutOptions {
-        reasoning_effort: fields.reasoning.as_ref().map(|reasoning| &reasoning["effort"]),
+        add_generation_prompt: Some(!continues),
+        continue_final_message: Some(continues),
+        reasoning_effort: fields.reasoning.as_ref().and_then(|reasoning| reasoning.effort),
         ..LayoutOptions::default()
     };
     let (sampling, _) = sampling::read(&as_chat)?;
@@ -147,66 +176,30 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &mut Fields) -> Result<Job, R
     Ok(Job { tools, follows_a_tool, items, ..Job::new(name, vec![prompt], sampling, shape) })
 }
 
+/// Checks what only this API says of its tools.
+fn tool_choice<'a>(choice: Option<&'a Value>, tools: &[Tool]) -> Result<Option<&'a Value>, Refusal> {
+    let refuse = |message: &str| Err(Refusal::parameter("tool_choice", message, None));
+    match choice {
+        // Clients send their default without tools, too.
+        Some(choice) if choice == "auto" && tools.is_empty() => Ok(None),
+        Some(choice) if choice == "required" && tools.is_empty() => {
+            refuse("Tool choice 'required' must be specified with 'tools' parameter.")
+        }
+        Some(choice) if choice["type"] == "function" => {
+            if !tools.iter().any(|tool| choice["name"] == *tool.name) {
+                return refuse("Tool choice 'function' not found in 'tools' parameter.");
+            }
+            Ok(Some(choice))
+        }
+        Some(choice) if choice.is_object() => {
+            refuse("Invalid value for `type` in `tool_choice`! Only `function` is supported.")
+        }
+        choice => Ok(choice),
+    }
+}
+
 /// Returns the error for a response that is not stored.
 pub(super) fn not_stored(id: &str) -> Refusal {
     let id: String = id.chars().take(100).collect();
     Refusal::unknown_response(&id)
-}
-
-fn input(input: &Value, reader: &mut Reader<'_>, messages: &mut Vec<Message>) -> Result<(), Refusal> {
-    match input {
-        Value::String(text) => {
-            messages.push(Message::new(Role::User, text.clone()));
-            Ok(())
-        }
-        Value::Array(items) if !items.is_empty() => {
-            for (index, item) in items.iter().enumerate() {
-                messages.extend(message(item, &format!("input[{index}]"), reader)?);
-            }
-            Ok(())
-        }
-        Value::Array(_) => {
-            let message =
-                "Cannot apply chat template to an empty conversation. Provide at least one message.";
-            Err(Refusal::bad_request(message))
-        }
-        _ => Err(Refusal::invalid("input", "input must be a string or a list of items.")),
-    }
-}
-
-fn message(item: &Value, place: &str, reader: &mut Reader<'_>) -> Result<Option<Message>, Refusal> {
-    let text = |field: &str| {
-        let text = item[field].as_str().map(str::to_owned);
-        // As in vLLM, the parameter of a wrong item is the list.
-        text.ok_or_else(|| Refusal::invalid("input", format!("{place}.{field} must be a string.")))
-    };
-    // Only chat has messages without content, of models that call tools.
-    let mut content = |field: &str| match &item[field] {
-        Value::Null => text(field),
-        content => reader.content(content, &format!("{place}.{field}")),
-    };
-    match item["type"].as_str().unwrap_or("message") {
-        "message" => {
-            let role = Role::parse(item["role"].as_str().unwrap_or_default(), place)?;
-            Ok(Some(Message::new(role, content("content")?)))
-        }
-        "function_call" => {
-            let call = Call { id: text("call_id")?, name: text("name")?, arguments: text("arguments")? };
-            Ok(Some(Message { calls: vec![call], ..Message::new(Role::Assistant, String::new()) }))
-        }
-        "function_call_output" => {
-            // vLLM takes an output without the id of its call.
-            let tool_call_id = (!item["call_id"].is_null()).then(|| text("call_id")).transpose()?;
-            Ok(Some(Message { tool_call_id, ..Message::new(Role::Tool, content("output")?) }))
-        }
-        // The reasoning of another model is not part of the conversation.
-        "reasoning" => Ok(None),
-        kind => Err(Refusal::field(
-            place,
-            format!(
-                "{place}: items of the type `{}` are not supported.",
-                kind.chars().take(40).collect::<String>()
-            ),
-        )),
-    }
 }
