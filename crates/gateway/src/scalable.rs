@@ -28,8 +28,15 @@ use crate::{
 /// The number of requests that wait in the gateway for a replica. The picker's queue has the same name.
 pub const QUEUE_SERIES: &str = "llm_d_epp_flow_control_queue_size";
 
-/// Beginnings of the names of series that engines and pickers have. Without a replica, none of them grows behind this gateway: it
-/// asks the picker only when there is an endpoint.
+/// The counters of the picker that count requests which wait for a replica, too.
+const COUNTERS_AT_ZERO: [&str; 4] = [
+    "llm_d_epp_request_total",
+    "llm_d_epp_request_error_total",
+    "inference_objective_request_total",
+    "inference_objective_request_error_total",
+];
+
+/// Beginnings of the names of series that engines and pickers have. Without a replica, none but the above grows.
 const SERIES_OF_REPLICAS: [&str; 4] = ["vllm:", "sglang:", "llm_d_", "inference_"];
 
 /// Annotations with which KEDA does not scale.
@@ -84,15 +91,17 @@ fn is_blind(query: &str) -> bool {
     if !SERIES_OF_REPLICAS.iter().any(|name| query.contains(name)) {
         return false;
     }
-    let Ok(parsed) = Query::parse(query) else { return !query.contains(QUEUE_SERIES) };
+    let growing = || std::iter::once(QUEUE_SERIES).chain(COUNTERS_AT_ZERO);
+    let names_none = || !growing().any(|name| query.contains(name));
+    let Ok(parsed) = Query::parse(query) else { return names_none() };
     if !parsed.names().iter().all(|series| SERIES_OF_REPLICAS.iter().any(|name| series.starts_with(name))) {
-        return !query.contains(QUEUE_SERIES);
+        return names_none();
     }
     // A sum with a series that does not exist has no result. `or vector(0)` at its end makes that zero, whatever waits.
     let mut history = History::default();
     for (second, value) in [(0, 0.0), (1, 1.0)] {
-        let sample = Sample { name: QUEUE_SERIES.to_owned(), labels: SampleLabels::new(), value };
-        history.add(Duration::from_secs(second), vec![sample], Duration::from_mins(1));
+        let sample = |name: &str| Sample { name: name.to_owned(), labels: SampleLabels::new(), value };
+        history.add(Duration::from_secs(second), growing().map(sample).collect(), Duration::from_mins(1));
     }
     !parsed.evaluate(&history).is_ok_and(|value| value.is_some_and(|value| value > 0.0))
 }
@@ -296,12 +305,14 @@ mod tests {
             let trigger = |query: &&str| json!({"type": "prometheus", "metadata": {"query": query}});
             queries.iter().map(|query| serde_json::from_value(trigger(query)).unwrap()).collect()
         };
-        let requests = "sum(rate(llm_d_epp_request_total[1m]))";
+        let running = "sum(rate(llm_d_epp_ready_endpoints[1m]))";
+        let requests = "sum(rate(llm_d_epp_request_total{service_name=\"llm\"}[1m]))";
         let waiting = "sum(llm_d_epp_flow_control_queue_size)";
-        assert!(never_wakes(Some(0), Some(1), &triggers(&[requests, "sum(vllm:num_requests_waiting)"])));
-        assert!(never_wakes(None, None, &triggers(&[requests])));
-        assert!(!never_wakes(None, Some(1), &triggers(&[requests])));
-        assert!(!never_wakes(Some(0), Some(1), &triggers(&[requests, waiting])));
+        assert!(never_wakes(Some(0), Some(1), &triggers(&[running, "sum(vllm:num_requests_waiting)"])));
+        assert!(never_wakes(None, None, &triggers(&[running])));
+        assert!(!never_wakes(None, Some(1), &triggers(&[running])));
+        assert!(!never_wakes(Some(0), Some(1), &triggers(&[running, waiting])));
+        assert!(!never_wakes(Some(0), Some(1), &triggers(&[running, requests])));
         assert!(!never_wakes(Some(0), Some(1), &triggers(&["sum(rate(shop_visitors[1m]))"])));
         // Without a replica, the first series does not exist, and so does no sum with it.
         let pool = "sum(llm_d_epp_flow_control_queue_size{inference_pool=\"p\"})";
@@ -309,7 +320,7 @@ mod tests {
         assert!(never_wakes(Some(0), Some(1), &triggers(&[&all("")])));
         assert!(!never_wakes(Some(0), Some(1), &triggers(&[&all(" or vector(0)")])));
         assert!(!never_wakes(Some(0), Some(1), &triggers(&[&format!("clamp_max({pool}, 5)")])));
-        let mut cron = triggers(&[requests]);
+        let mut cron = triggers(&[running]);
         cron[0].type_ = "cron".to_owned();
         assert!(!never_wakes(Some(0), Some(1), &cron));
     }

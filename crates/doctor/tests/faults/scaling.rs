@@ -60,7 +60,7 @@ fn a_service_that_its_triggers_never_wake_behind_our_gateway_is_warned_about() {
                 "metadata": {"name": "envoy"}, "spec": {"controllerName": controller},
                 "status": {"conditions": [condition("Accepted", "True", "Accepted", "")]},
             })));
-            let query = "sum(rate(llm_d_epp_request_total[1m]))";
+            let query = "sum(vllm:num_requests_running)";
             facts.snapshot.scaled_objects.insert(arc(json!({
                 "metadata": {"name": "llm-kserve-keda", "namespace": "ns"},
                 "spec": {"scaleTargetRef": {"name": "llm-kserve"}, "minReplicaCount": 1, "idleReplicaCount": 0,

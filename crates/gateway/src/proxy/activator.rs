@@ -9,12 +9,15 @@ use http::{HeaderValue, Response, StatusCode, header, request::Parts};
 use longboat_accept::Budget;
 use longboat_api::wake_queue;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     answer::{self, refuse},
+    authorize,
     body::ProxyBody,
     completion::Completion,
+    inference::Pickers,
     upload::{Upload, UploadError},
 };
 use crate::{
@@ -26,6 +29,9 @@ use crate::{
 
 /// The most bytes of a model's name in a label: clients choose it.
 const MAX_MODEL_BYTES: usize = 128;
+
+/// How often the picker of a pool sees a waiting request. Less often than rates are measured over, so that a rate stays above zero.
+const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How many requests wait, and for how long.
 #[derive(Debug, Clone, Copy)]
@@ -97,10 +103,13 @@ impl Activator {
 
     /// Waits while the back end of a request has no endpoint because a scaler may set its workload to zero. Returns the rule to
     /// follow, from newer tables if the request has waited, and whether it has.
+    ///
+    /// As behind Envoy, the picker of a pool sees requests for which there is no endpoint, because scalers read its counters.
     pub(super) async fn wait(
         &self,
         found: RouteMatch,
         mut waiting: QueueEntry<'_>,
+        pickers: &Pickers,
     ) -> Result<(RouteMatch, bool), Box<Response<ProxyBody>>> {
         let Some(idle) = found.idle(waiting.pick) else { return Ok((found, false)) };
         let Some(mut ticket) = self.enter(&idle) else {
@@ -108,7 +117,7 @@ impl Activator {
             return Err(Box::new(self.refusal(&idle, "and too many requests wait for them")));
         };
         // Other requests need no room for this future.
-        let endpoint = Box::pin(self.endpoint(&mut waiting, &mut ticket));
+        let endpoint = Box::pin(self.endpoint(&mut waiting, &mut ticket, pickers));
         let begun = tokio::time::timeout(self.limits.time, endpoint).await;
         match begun {
             Ok(Ok(found)) => Ok((found, true)),
@@ -125,6 +134,7 @@ impl Activator {
         &self,
         waiting: &mut QueueEntry<'_>,
         ticket: &mut Ticket<'_>,
+        pickers: &Pickers,
     ) -> Result<RouteMatch, Box<Response<ProxyBody>>> {
         let QueueEntry { head, upload, socket, pick } = waiting;
         let reading = async {
@@ -142,6 +152,7 @@ impl Activator {
         }
         // Only now, because the name of the model is in the body.
         ticket.describe(upload);
+        let mut announcement = Instant::now();
         loop {
             // Loaded before it is looked at: a change in between has cancelled these tables, so nothing is missed.
             let tables = self.tables.load_full();
@@ -154,6 +165,13 @@ impl Activator {
             }
             tokio::select! {
                 () = tables.replaced() => {}
+                () = tokio::time::sleep_until(announcement) => {
+                    if let Some((pool, mut head)) = found.pool(*pick, head) {
+                        authorize::strip(&mut head);
+                        pickers.announce(pool, &head, upload).await;
+                    }
+                    announcement = Instant::now() + ANNOUNCEMENT_INTERVAL;
+                }
                 () = self.shutdown.cancelled() => {
                     return Err(Box::new(self.unavailable("the gateway is shutting down")));
                 }

@@ -49,7 +49,7 @@ pub(crate) use self::{
 };
 use crate::{
     metrics::Metrics,
-    route::{Backend, Filters, Misdirection, RouteMatch},
+    route::{Backend, Misdirection, RouteMatch},
     series::Series,
     tables::{SharedTables, Tables},
 };
@@ -268,7 +268,7 @@ impl Proxy {
             }
         };
         let waiting = QueueEntry { head: &head, upload: &mut upload, socket, pick };
-        let begun = within(deadline, self.activator.wait(found, waiting)).await;
+        let begun = within(deadline, self.activator.wait(found, waiting, &self.pickers)).await;
         let (found, has_waited) = match begun {
             Some(Ok(begun)) => begun,
             Some(Err(response)) => return *response,
@@ -339,7 +339,7 @@ impl Proxy {
         if let Some(redirect) = &rule.filters.redirect {
             return redirected(redirect, &head, prefix, arrival);
         }
-        apply(&rule.filters, &mut head, prefix);
+        rule.filters.apply(&mut head, prefix);
         let Some(chosen) = rule.choose(|total| pick % total) else {
             let message = format!("HTTPRoute {} has no back end for this rule", rule.route);
             return refuse(StatusCode::INTERNAL_SERVER_ERROR, &message);
@@ -347,7 +347,7 @@ impl Proxy {
         if let Some(redirect) = &chosen.filters.redirect {
             return redirected(redirect, &head, prefix, arrival);
         }
-        apply(&chosen.filters, &mut head, prefix);
+        chosen.filters.apply(&mut head, prefix);
         let mirrors = rule.mirrors.iter().chain(&chosen.mirrors);
         match within(Some(limit), self.mirrors.copy(mirrors, &head, &mut upload)).await {
             Some(Ok(())) => {}
@@ -388,22 +388,6 @@ impl Proxy {
 
 fn unmatched(head: &Parts) -> Response<ProxyBody> {
     refuse(StatusCode::NOT_FOUND, &format!("no HTTPRoute matches {}", head.uri.path()))
-}
-
-fn apply(filters: &Filters, head: &mut Parts, prefix: Option<&str>) {
-    filters.request.apply(&mut head.headers);
-    if let Some(host) = &filters.host {
-        head.headers.insert(header::HOST, host.clone());
-    }
-    if let Some(change) = &filters.path
-        && let Some(old) = head.uri.path_and_query()
-        && let Some(new) = change.apply(old, prefix)
-    {
-        let mut parts = std::mem::take(&mut head.uri).into_parts();
-        parts.path_and_query = Some(new);
-        // Scheme and authority are unchanged, so the parts form a valid URI.
-        head.uri = http::Uri::from_parts(parts).unwrap_or_default();
-    }
 }
 
 #[cfg(test)]

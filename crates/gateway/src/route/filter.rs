@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, uri::PathAndQuery};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header, request::Parts, uri::PathAndQuery};
 use longboat_api::foreign::httproute_filter::{HTTPHeaderFilter, HTTPPathModifier, HTTPRouteFilter};
 use longboat_api::foreign::reference::BackendObjectReference;
 use serde::Deserialize;
@@ -138,6 +138,23 @@ impl Filters {
     pub(super) fn shared(filters: &[HTTPRouteFilter]) -> Arc<Self> {
         static NONE: LazyLock<Arc<Filters>> = LazyLock::new(Arc::default);
         if filters.is_empty() { NONE.clone() } else { Arc::new(Self::new(filters)) }
+    }
+
+    /// Changes a request, whose path begins with `prefix` if its rule matches a prefix.
+    pub(crate) fn apply(&self, head: &mut Parts, prefix: Option<&str>) {
+        self.request.apply(&mut head.headers);
+        if let Some(host) = &self.host {
+            head.headers.insert(header::HOST, host.clone());
+        }
+        if let Some(change) = &self.path
+            && let Some(old) = head.uri.path_and_query()
+            && let Some(new) = change.apply(old, prefix)
+        {
+            let mut parts = std::mem::take(&mut head.uri).into_parts();
+            parts.path_and_query = Some(new);
+            // Scheme and authority are unchanged, so the parts form a valid URI.
+            head.uri = Uri::from_parts(parts).unwrap_or_default();
+        }
     }
 
     pub(crate) fn new(filters: &[HTTPRouteFilter]) -> Self {

@@ -19,7 +19,7 @@ pub(crate) use self::{
         service_keys,
     },
     cors::Cors,
-    filter::{Filters, Redirect},
+    filter::Redirect,
     parsed::{ParsedRoute, RouteParser},
     rule::{Attempts, Mirror, Rule, unresolved},
     table::{Entry, Misdirection, RouteMatch, Table},

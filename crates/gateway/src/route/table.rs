@@ -6,6 +6,7 @@ use http::{Method, header, request::Parts};
 use longboat_tls::{ClientCertificates, ServerCertificate};
 
 use super::{
+    backend::{Backend, Pool},
     matching::{Matcher, Path},
     rule::Rule,
 };
@@ -233,6 +234,17 @@ impl RouteMatch {
             return None;
         }
         chosen.scalable.clone().filter(|backend| backend.is_idle)
+    }
+
+    /// Returns the pool that the request goes to, and the head that its picker gets.
+    pub(crate) fn pool(&self, pick: u32, head: &Parts) -> Option<(&Pool, Parts)> {
+        let chosen = self.rule.choose(|total| pick % total)?;
+        let Ok(Backend::Pool(pool)) = &chosen.backend else { return None };
+        let mut head = head.clone();
+        for filters in [&self.rule.filters, &chosen.filters] {
+            filters.apply(&mut head, self.prefix.as_deref());
+        }
+        Some((pool, head))
     }
 }
 

@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
+use longboat_extproc::{
+    Action, Event, ImmediateResponse, Incoming as Message, Outbox, Processor, ProcessorExchange,
+    ServerOptions,
+};
 use longboat_key::{Key, Name, Namespace};
+use parking_lot::Mutex;
 
 use super::{
     traffic::{Bench, gateway, route, tables},
@@ -89,6 +94,91 @@ async fn a_request_waits_until_the_first_endpoint_answers_it() {
     assert_eq!(answer.status(), 200);
     assert_eq!(answer.text().await.unwrap(), "HTTP/1.1 /v1/completions");
     until(&bench.activator, &[(None, 0)]).await;
+}
+
+/// A picker without endpoints, which notes the requests that it sees: their path, whether they have a key, and their body.
+#[derive(Clone, Default)]
+struct EmptyPicker {
+    seen: Arc<Mutex<Vec<String>>>,
+    head: String,
+}
+
+impl Processor for EmptyPicker {
+    type Exchange = Self;
+
+    fn open(&self) -> Self {
+        self.clone()
+    }
+}
+
+impl ProcessorExchange for EmptyPicker {
+    fn handle(&mut self, incoming: Message, out: &mut Outbox) {
+        match incoming.event {
+            Event::RequestHeaders { headers, .. } => {
+                let has_key = headers.get("authorization").is_some();
+                self.head = format!("{} {has_key} ", headers.get(":path").unwrap());
+            }
+            Event::RequestBody { body, end_of_stream } => {
+                self.head += std::str::from_utf8(&body).unwrap();
+                if end_of_stream {
+                    self.seen.lock().push(std::mem::take(&mut self.head));
+                    let immediate = ImmediateResponse { status: 503, ..ImmediateResponse::default() };
+                    out.push(Action::Immediate(immediate));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_picker_sees_a_request_that_waits() {
+    longboat_tls::install_default_provider();
+    let picker = EmptyPicker::default();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let pair =
+        longboat_tls::self_signed(&longboat_tls::LeafRequest { days: 1, ..Default::default() }).unwrap();
+    let tls = Some(longboat_tls::server_config(&pair, &[b"h2"]).unwrap());
+    let options = ServerOptions { tls, ..ServerOptions::default() };
+    let ends = tokio_util::sync::CancellationToken::new();
+    tokio::spawn(longboat_extproc::serve(listener, Arc::new(picker.clone()), options, ends.clone()));
+    let bench = Bench::start(false, |port| {
+        let mut objects = objects(port, None, 0);
+        let pool = json!({"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "pool"});
+        let rewrite = json!({"type": "ReplacePrefixMatch", "replacePrefixMatch": "/v1"});
+        objects[1] = route(
+            "r",
+            &json!({
+                "matches": [{"path": {"type": "PathPrefix", "value": "/ns/v1"}}],
+                "filters": [{"type": "URLRewrite", "urlRewrite": {"path": rewrite}}],
+                "backendRefs": [pool],
+            }),
+        );
+        objects.push(json!({"kind": "InferencePool", "metadata": {"name": "pool"}, "spec": {
+            "selector": {"matchLabels": {"app": "x"}}, "targetPorts": [{"number": 8000}],
+            "endpointPickerRef": {"name": "epp", "port": {"number": 80}},
+        }}));
+        objects.extend(service("epp", address, None));
+        objects
+    })
+    .await;
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let request = client.post(format!("http://{}/ns/v1/completions", bench.socket));
+    let waiting =
+        tokio::spawn(request.header("authorization", "Bearer secret").body(r#"{"model":"m"}"#).send());
+    for _ in 0..2000 {
+        if !picker.seen.lock().is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(*picker.seen.lock(), [r#"/v1/completions false {"model":"m"}"#]);
+    // It still waits, whatever the picker says.
+    until(&bench.activator, &[(Some("m"), 1)]).await;
+    waiting.abort();
+    until(&bench.activator, &[(None, 0)]).await;
+    ends.cancel();
 }
 
 #[tokio::test]

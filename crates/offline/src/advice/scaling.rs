@@ -117,9 +117,14 @@ mod tests {
             found.retain(|line| line.contains("never start"));
             found.len()
         };
-        let requests = "sum(rate(llm_d_epp_request_total[1m]))";
-        assert_eq!(told("longboat", requests), 1);
-        assert_eq!(told("istio", requests), 0, "it asks the picker, which counts the request");
+        let running = "sum(vllm:num_requests_running)";
+        assert_eq!(told("longboat", running), 1);
+        assert_eq!(told("istio", running), 0, "clients repeat their requests there");
+        assert_eq!(
+            told("longboat", "sum(rate(llm_d_epp_request_total[1m]))"),
+            0,
+            "the picker counts the request"
+        );
         assert_eq!(told("longboat", "sum(llm_d_epp_flow_control_queue_size)"), 0);
     }
 

@@ -32,8 +32,8 @@ const UNAVAILABLE_STATUS: u16 = 503;
 /// How long to wait before a picker that knows no endpoint is asked again.
 const PICKER_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How long a picker may take to learn that a request has failed. Nobody gains by it but its metrics and decisions.
-const FAILURE_REPORT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a picker may take to learn that a request has failed or waits. Nobody gains by it but its metrics and decisions.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The most clients of pickers. If there are more, they are created anew.
 const MAX_CLIENTS: usize = 1024;
@@ -174,9 +174,14 @@ impl Pickers {
             let mut head = Response::new(ProxyBody::empty());
             *head.status_mut() = failure.status();
             let report = respond::respond(head, None, sender, receiver);
-            let _ = tokio::time::timeout(FAILURE_REPORT_TIMEOUT, report).await;
+            let _ = tokio::time::timeout(REPORT_TIMEOUT, report).await;
         }
         failure
+    }
+
+    /// Shows a picker a request that waits for an endpoint. What it decides is not used: its counters are what scalers read.
+    pub(super) async fn announce(&self, pool: &Pool, head: &Parts, upload: &mut Upload) {
+        let _ = tokio::time::timeout(REPORT_TIMEOUT, self.ask(pool, head, upload)).await;
     }
 
     /// Asks until a picker decides. Until `patience` ends, one that knows no endpoint is asked again.
