@@ -1,5 +1,6 @@
 //! Why the controller stops, and why a reconcile is tried again.
 
+use longboat_key::Key;
 use longboat_watch::{has_code, text_of};
 
 /// Why the controller stops.
@@ -52,6 +53,13 @@ pub(crate) enum ReconcileError {
     Request {
         /// What was tried.
         what: String,
+        source: kube::Error,
+    },
+    /// The status could not be written. An event says so.
+    #[error("failed to update the status of {key}: {}", text_of(source))]
+    Status {
+        /// The object.
+        key: Key,
         source: kube::Error,
     },
     /// No request failed, but the problem may disappear with time.

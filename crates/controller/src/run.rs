@@ -303,7 +303,7 @@ fn report(key: &Key, error: &ReconcileError) {
         ReconcileError::Conflict { .. } => {
             tracing::debug!(object = %key, %error, "Retrying the reconcile.");
         }
-        ReconcileError::Request { .. } | ReconcileError::Unfinished(_) => {
+        ReconcileError::Request { .. } | ReconcileError::Status { .. } | ReconcileError::Unfinished(_) => {
             tracing::warn!(object = %key, %error, "The reconcile failed; will retry.");
         }
     }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
+use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 use longboat_key::{Key, Namespace};
 use longboat_plan::{Problem, Snapshot};
 use longboat_store::Version;
@@ -39,12 +40,13 @@ impl From<ReconcileError> for SecretError {
 /// If a Secret exists and cannot be read.
 pub(crate) async fn add(
     context: &Context,
+    spec: &LLMInferenceServiceSpec,
     missed: &[Key],
     snapshot: &mut Snapshot,
 ) -> Result<bool, SecretError> {
     let mut found = false;
     for key in missed {
-        if let Some(secret) = content_of(context, key).await? {
+        if let Some(secret) = content_of(context, spec, key).await? {
             snapshot.secrets.insert(secret);
             found = true;
         }
@@ -76,7 +78,11 @@ fn denial(args: &Args, namespace: Namespace<&str>) -> Option<String> {
 }
 
 /// Returns the Secret of that name, or `None` if it does not exist. Uses the cached content unless the Secret has changed.
-async fn content_of(context: &Context, key: &Key) -> Result<Option<Arc<Secret>>, SecretError> {
+async fn content_of(
+    context: &Context,
+    spec: &LLMInferenceServiceSpec,
+    key: &Key,
+) -> Result<Option<Arc<Secret>>, SecretError> {
     // A Secret of which the watch has not told yet counts as absent. Its event enqueues the services that looked for it.
     let Some(metadata) = context.caches.secret_metadata.metadata(key) else { return Ok(None) };
     if let Some(known) = context.secret_contents.get(key, &Version::of(&metadata)) {
@@ -86,7 +92,7 @@ async fn content_of(context: &Context, key: &Key) -> Result<Option<Arc<Secret>>,
     let found = api.get_opt(&key.name).await.map_err(|error| {
         if has_code(&error, 403) {
             let message = format!("failed to read Secret {key}: {}", text_of(&error));
-            SecretError::Denied(Problem::certificates(message))
+            SecretError::Denied(Problem::main_half(spec, message))
         } else {
             SecretError::Failed(ReconcileError::request(format!("read Secret {key}"), error))
         }

@@ -60,9 +60,12 @@ pub(crate) async fn write<K: WatchedKind>(
             Ok(true)
         }
         Err(error) if has_code(&error, 404) => Ok(false),
-        Err(error) => {
-            failed(&error);
-            Err(ReconcileError::request(format!("update the status of {key}"), error))
+        Err(error) if has_code(&error, 409) => {
+            Err(ReconcileError::Conflict { what: format!("the status of {key}") })
+        }
+        Err(source) => {
+            failed(&source);
+            Err(ReconcileError::Status { key: key.clone(), source })
         }
     }
 }

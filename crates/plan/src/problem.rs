@@ -10,12 +10,14 @@ use longboat_api::{
         RECONCILE_SCALING_ERROR, RECONCILE_SINGLE_NODE_WORKLOAD_ERROR, RECONCILE_WORKLOAD_SERVICE_ERROR,
         ROUTING_PRECONDITION_NOT_MET, SCHEDULER_RECONCILE_ERROR,
     },
+    v1alpha2::LLMInferenceServiceSpec,
 };
 use thiserror::Error;
 
 use crate::{
     children::{ChildKind, ObjectRef},
     key::ObjectKey,
+    workload::Half,
 };
 
 /// The part of a service that a problem belongs to. The parts after it are neither written nor removed.
@@ -82,6 +84,12 @@ impl Problem {
     /// A problem of a half whose replicas are groups of pods, identified by its condition.
     pub(crate) fn multi_node(condition: &'static str, message: impl Display) -> Self {
         Self::workload(condition, RECONCILE_MULTI_NODE_WORKLOAD_ERROR, message)
+    }
+
+    /// A problem of the main half, whatever its replicas are.
+    pub fn main_half(spec: &LLMInferenceServiceSpec, message: impl Display) -> Self {
+        let half = Half::main(spec);
+        if half.is_group() { Self::multi_node(half.condition(), message) } else { Self::single_node(message) }
     }
 
     pub(crate) fn scaling(message: impl Display) -> Self {

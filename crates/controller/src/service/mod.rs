@@ -34,7 +34,7 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), Reconc
     let result = Box::pin(update(context, &subject, &service)).await;
     let text = match &result {
         Ok(unsolved) => unsolved.clone(),
-        Err(ReconcileError::Conflict { .. }) => None,
+        Err(ReconcileError::Conflict { .. } | ReconcileError::Status { .. }) => None,
         Err(error) => Some(error.to_string()),
     };
     if context.note_error(key, text.as_deref())

@@ -246,7 +246,7 @@ impl<'a> Reconcile<'a> {
             let planned = plan::children(self.service, spec, snapshot).map_err(ReconcileError::from)?;
             // Planning stops at the first missing Secret. So each iteration reads at least one Secret that exists, and the
             // spec refers to a limited number of them.
-            if !secrets::add(self.context, &planned.missed_secrets, snapshot).await? {
+            if !secrets::add(self.context, spec, &planned.missed_secrets, snapshot).await? {
                 return Ok(planned);
             }
         }

@@ -1,8 +1,11 @@
 //! Children that the API server would refuse.
 
+use std::collections::BTreeSet;
+
+use http::Method;
 use longboat_api::conditions::Condition;
 use longboat_controller::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     setup::{QUIET, Running, condition, deployments, full, service, started, world},
@@ -83,15 +86,38 @@ async fn a_child_whose_deletion_is_refused_is_in_the_status_until_it_is_gone() {
     let picker = "llm-kserve-router-scheduler";
     let api = deployments(world.client());
     world.eventually("the picker", async || api.get_opt(picker).await.unwrap()).await;
-    tap.forbid_deletion(Some("/deployments/llm-kserve-router-scheduler"));
+    tap.forbid(Some((Method::DELETE, "/deployments/llm-kserve-router-scheduler")));
     world.apply(service("llm", json!({}))).await;
     let is_refused = |found: &Condition| found.is_false() && found.message.contains("failed to delete");
     let refused = condition(&world, "llm", "RouterReady", is_refused).await;
     assert!(refused.message.ends_with("a policy says no"), "{}", refused.message);
     assert!(api.get_opt(picker).await.unwrap().is_some());
 
-    tap.forbid_deletion(None);
+    tap.forbid(None);
     world.eventually("no picker", async || api.get_opt(picker).await.unwrap().is_none().then_some(())).await;
     condition(&world, "llm", "RouterReady", |found| !found.message.contains("failed to delete")).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_refused_status_has_one_reason_of_events() {
+    let world = world().await;
+    let tap = Tap::new();
+    tap.forbid(Some((Method::PATCH, "/llminferenceservices/llm/status")));
+    let running = Running::with_client(Args::default(), tap.client(&world));
+    world.apply(service("llm", json!({}))).await;
+    let warnings = || {
+        let events = tap.log().into_iter().filter(|sent| sent.uri.contains("/events"));
+        let events = events.filter_map(|sent| serde_json::from_slice::<Value>(&sent.body).ok());
+        let events = events.filter(|event| event["type"] == "Warning");
+        events.map(|event| event["reason"].as_str().unwrap_or_default().to_owned()).collect::<BTreeSet<_>>()
+    };
+    world.eventually("an event", async || (!warnings().is_empty()).then_some(())).await;
+    // A second try, of which another event could come.
+    let tries =
+        || tap.log().iter().filter(|sent| sent.uri.contains("/llminferenceservices/llm/status")).count();
+    world.eventually("a second try", async || (tries() > 1).then_some(())).await;
+    world.settle(QUIET).await;
+    assert_eq!(warnings(), BTreeSet::from(["UpdateFailed".to_owned()]));
     running.stop().await;
 }

@@ -1,5 +1,6 @@
 //! Which Secrets are read completely, and when.
 
+use http::Method;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api,
@@ -82,6 +83,24 @@ async fn credentials_are_read_by_name_once_for_all_services_and_again_when_they_
     let again = reads(&tap.log(), "hub");
     // Both services may read it at the same moment.
     assert!((2..=3).contains(&again), "{again} reads");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_secret_that_may_not_be_read_is_a_problem_of_the_workload_that_needs_it() {
+    let world = world().await;
+    credentials(&world).await;
+    let tap = Tap::new();
+    tap.forbid(Some((Method::GET, "/secrets/hub")));
+    let running = Running::with_client(Args::default(), tap.client(&world));
+    world.apply(service("llm", json!({}))).await;
+    let refused = condition(&world, "llm", "MainWorkloadReady", Condition::is_false).await;
+    assert_eq!(refused.reason, "ReconcileSingleNodeWorkloadError");
+    assert!(
+        refused.message.contains("failed to read Secret ns/hub: a policy says no"),
+        "{}",
+        refused.message
+    );
     running.stop().await;
 }
 

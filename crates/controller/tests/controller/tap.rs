@@ -25,15 +25,15 @@ pub(crate) struct Tap {
     log: Arc<Mutex<Vec<SentRequest>>>,
     /// The suffix of the paths whose create requests are delayed.
     held: watch::Sender<Option<&'static str>>,
-    /// The suffix of the paths whose deletion is forbidden.
-    undeletable: Arc<Mutex<Option<&'static str>>>,
+    /// The method and the suffix of the paths of the requests that are forbidden.
+    forbidden: Arc<Mutex<Option<(Method, &'static str)>>>,
 }
 
 // === impl Tap ===
 
 impl Tap {
     pub(crate) fn new() -> Self {
-        Self { log: Arc::default(), held: watch::Sender::new(None), undeletable: Arc::default() }
+        Self { log: Arc::default(), held: watch::Sender::new(None), forbidden: Arc::default() }
     }
 
     /// Delays create requests to paths with this suffix until [`Self::release`].
@@ -46,9 +46,9 @@ impl Tap {
         self.held.send_replace(None);
     }
 
-    /// Forbids the deletion of the object whose path has this suffix, or of none.
-    pub(crate) fn forbid_deletion(&self, end: Option<&'static str>) {
-        *self.undeletable.lock() = end;
+    /// Forbids requests of a method to paths with a suffix, or none.
+    pub(crate) fn forbid(&self, requests: Option<(Method, &'static str)>) {
+        *self.forbidden.lock() = requests;
     }
 
     /// All requests in order. A request is recorded before it is delayed.
@@ -71,9 +71,9 @@ impl Tap {
                     accept: accept.unwrap_or_default().to_owned(),
                     body: body.to_vec(),
                 });
-                let undeletable = *tap.undeletable.lock();
-                if head.method == Method::DELETE
-                    && undeletable.is_some_and(|end| head.uri.path().ends_with(end))
+                let forbidden = tap.forbidden.lock().clone();
+                if forbidden
+                    .is_some_and(|(method, end)| head.method == method && head.uri.path().ends_with(end))
                 {
                     let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden",
                         "code": 403, "message": "a policy says no"});

@@ -50,10 +50,15 @@ fn print(report: &Report) {
             Severity::Error | Severity::Warning => printer::line(&text),
         }
     }
-    printer::note(&format!(
+    let found = |severity, noun| counted(report.count(severity), noun);
+    let mut summary = format!(
         "{} checked: {}, {}",
         counted(report.checked.len(), "object"),
-        counted(report.count(Severity::Error), "error"),
-        counted(report.count(Severity::Warning), "warning"),
-    ));
+        found(Severity::Error, "error"),
+        found(Severity::Warning, "warning"),
+    );
+    if report.count(Severity::Note) > 0 {
+        summary += &format!(", {}", found(Severity::Note, "note"));
+    }
+    printer::note(&summary);
 }
