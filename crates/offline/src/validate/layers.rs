@@ -139,9 +139,14 @@ impl Layers<'_> {
             Err(error) => ("PlanError", error.to_string()),
         };
         let is_about_the_model = message.contains("model URI");
+        let is_about_a_name = message.contains("it is not controlled by");
         let path = match reason {
             _ if is_about_the_model => "spec.model.uri",
+            _ if is_about_a_name => "spec",
             condition::ROUTING_PRECONDITION_NOT_MET => "spec.model.lora",
+            condition::SCHEDULER_RECONCILE_ERROR => "spec.router.scheduler",
+            condition::HTTP_ROUTE_RECONCILE_ERROR => "spec.router.route",
+            condition::RECONCILE_SCALING_ERROR => "spec.scaling",
             _ => "spec",
         };
         let mut finding = Finding::at(document, name, path, Source::Plan).error(reason, &message);
@@ -152,7 +157,7 @@ impl Layers<'_> {
                 _ if let Some(meant) = model.address().meant() => format!("did you mean `{meant}`?"),
                 _ => format!("models are downloaded from {SCHEMES}"),
             });
-        } else if message.contains("it is not controlled by") {
+        } else if is_about_a_name {
             finding.hint =
                 Some("rename or remove that object: the service makes one with this name".to_owned());
         } else if message.ends_with("not found") {

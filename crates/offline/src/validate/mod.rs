@@ -198,9 +198,12 @@ fn together(
         (name, findings.unwrap_or_default())
     });
     for (name, findings) in checked {
-        if findings.iter().any(Finding::is_error) {
+        let mut errors = findings.iter().filter(|finding| finding.is_error()).peekable();
+        if errors.peek().is_some() {
             report.refuse(&name);
         }
+        // The field may be in another object, such as the ConfigMap with the picker's configuration.
+        errors.filter_map(|error| error.object.as_ref()).for_each(|object| report.refuse(object));
         report.findings.retain(|known| !findings.iter().any(|new| supersedes(new, known, &name)));
         report.findings.extend(findings);
     }

@@ -233,7 +233,10 @@ impl<'a> PickerConfigText<'a> {
             self.document.locate(&path).key
         };
         let file = self.document.source.to_string();
-        Finding { file, line: Some(place.line), column: Some(place.column), path, ..finding }
+        let own = finding.object.as_ref().map_or("", |object| &*object.namespace);
+        let namespace = Some(self.document.namespace()).filter(|named| !named.is_empty()).unwrap_or(own);
+        let object = Some(ObjectName::of(self.document, Namespace(namespace)));
+        Finding { file, line: Some(place.line), column: Some(place.column), object, path, ..finding }
     }
 
     /// Finds the configuration in the manifests. Returns `None` if it is in none of them, such as one of a cluster.

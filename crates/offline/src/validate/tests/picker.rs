@@ -347,7 +347,9 @@ fn a_config_map_that_has_no_picker_configuration_is_blamed_itself() {
         let map = format!(
             "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: pick}}\ndata:\n  epp: |\n    {text}\n"
         );
-        let found = report(&format!("{service}{map}")).findings;
+        let report = report(&format!("{service}{map}"));
+        assert!(report.checked.iter().all(|(_, is_sound)| !is_sound), "{:?}", report.checked);
+        let found = report.findings;
         let finding_lines: Vec<String> =
             found.iter().map(|finding| format!("{} {}", finding.path, finding.message)).collect();
         assert_eq!(finding_lines.len(), 1, "{finding_lines:#?}");
@@ -357,6 +359,7 @@ fn a_config_map_that_has_no_picker_configuration_is_blamed_itself() {
             "{finding_lines:#?}"
         );
         assert!(found[0].line >= Some(12), "{:?}", found[0]);
+        assert_eq!(found[0].object.as_ref().map(|object| &*object.kind), Some("ConfigMap"));
     }
 }
 
