@@ -123,19 +123,16 @@ impl From<BodyError> for Refusal {
 
 impl From<ScheduleError> for Refusal {
     fn from(error: ScheduleError) -> Self {
-        let code = match error {
-            ScheduleError::NotAdmitted | ScheduleError::TooSlow => {
-                return Self::dropped(Code::ResourceExhausted, drop_reason::SATURATED, error.to_string());
+        let (code, reason) = match error {
+            ScheduleError::NotAdmitted | ScheduleError::TooSlow | ScheduleError::Filtered => {
+                (Code::ResourceExhausted, drop_reason::SATURATED)
             }
             // The pool has prefill pods only: there is no load that the client could reduce.
-            ScheduleError::NoDecodeWorkers => {
-                let reason = drop_reason::NO_DECODE_ENDPOINTS;
-                return Self::dropped(Code::ServiceUnavailable, reason, error.to_string());
-            }
-            ScheduleError::NoCandidates => Code::ServiceUnavailable,
-            ScheduleError::Profile(_) | ScheduleError::NoProfile(_) => Code::ResourceExhausted,
+            ScheduleError::NoDecodeWorkers => (Code::ServiceUnavailable, drop_reason::NO_DECODE_ENDPOINTS),
+            ScheduleError::NoCandidates => (Code::ServiceUnavailable, drop_reason::NO_ENDPOINTS),
+            ScheduleError::NoProfile(_) => return Self::new(Code::ResourceExhausted, error.to_string()),
         };
-        Self::new(code, error.to_string())
+        Self::dropped(code, reason, error.to_string())
     }
 }
 
@@ -144,16 +141,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pool_without_decode_pods_is_unavailable_and_not_too_busy() {
-        let Action::Immediate(answer) = Refusal::from(ScheduleError::NoDecodeWorkers).action() else {
-            panic!("no immediate response")
-        };
-        assert_eq!(answer.status, 503);
-        let reason = answer.headers.set.iter().find(|header| header.name == names::DROPPED_REASON).unwrap();
-        assert_eq!(reason.value, "rejected-no-decode-endpoints");
-        assert_eq!(
-            answer.body,
-            "inference error: ServiceUnavailable - failed to find target endpoint: failed to find available decode workers"
-        );
+    fn a_pool_without_endpoints_is_unavailable_and_a_full_one_is_too_busy() {
+        for (error, status, reason, body) in [
+            (
+                ScheduleError::NoDecodeWorkers,
+                503,
+                "rejected-no-decode-endpoints",
+                "inference error: ServiceUnavailable - failed to find target endpoint: failed to find available decode workers",
+            ),
+            (
+                ScheduleError::NoCandidates,
+                503,
+                "rejected-no-endpoints",
+                "inference error: ServiceUnavailable - failed to find endpoint candidates for serving the request",
+            ),
+            (
+                ScheduleError::Filtered,
+                429,
+                "rejected-saturated",
+                "inference error: ResourceExhausted - no endpoints available for the given request",
+            ),
+        ] {
+            let Action::Immediate(answer) = Refusal::from(error).action() else {
+                panic!("no immediate response")
+            };
+            assert_eq!(answer.status, status);
+            assert_eq!(answer.headers.get(names::DROPPED_REASON), Some(reason));
+            assert_eq!(answer.body, body);
+        }
     }
 }

@@ -248,10 +248,10 @@ pub enum ScheduleError {
     /// There were no candidates.
     #[error("failed to find endpoint candidates for serving the request")]
     NoCandidates,
-    /// The filters of the only profile dropped all candidates.
-    #[error("failed to find target endpoint: failed to run scheduler profile '{0}'")]
-    Profile(String),
-    /// No profile ran.
+    /// The filters dropped all candidates, so the pool is busy.
+    #[error("no endpoints available for the given request")]
+    Filtered,
+    /// The request names a profile that does not exist.
     #[error("failed to find target endpoint: failed to run any scheduler profile for request {0}")]
     NoProfile(String),
     /// The pool is too full for a request of this priority.

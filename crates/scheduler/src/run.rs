@@ -43,11 +43,16 @@ impl Run<'_, '_> {
         without_timing(self.handler_watch, || self.run(profile, peer))
     }
 
+    /// Whether there is a profile with this name.
+    pub(crate) fn has_profile(&self, name: &str) -> bool {
+        self.profiles.iter().any(|profile| profile.name == name)
+    }
+
     /// Runs the only profile.
     pub(crate) fn only_profile(&mut self) -> Result<usize, ScheduleError> {
         let profile = &self.profiles[0];
         let run = without_timing(self.handler_watch, || self.run(profile, None));
-        run.ok_or_else(|| ScheduleError::Profile(profile.name.clone()))
+        run.ok_or(ScheduleError::Filtered)
     }
 
     fn run(&mut self, profile: &Profile, peer: Option<Candidate>) -> Option<usize> {

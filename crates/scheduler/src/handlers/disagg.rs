@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use longboat_api::sidecar_headers;
 
-use crate::prelude::*;
+use crate::{filters::role, flow::Stage, prelude::*};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -106,6 +106,19 @@ impl Disagg {
         }
     }
 
+    /// Runs the decode profile on any endpoint.
+    fn decode(&self, run: &mut Run<'_, '_>) -> Result<usize, ScheduleError> {
+        run.profile(&self.decode).ok_or_else(|| {
+            let mut endpoints = run.context.candidates.iter().map(|candidate| &candidate.endpoint);
+            // The filters may also have dropped endpoints that are full.
+            if endpoints.any(|endpoint| role::serves(&endpoint.labels, Stage::Decode)) {
+                ScheduleError::Filtered
+            } else {
+                ScheduleError::NoDecodeWorkers
+            }
+        })
+    }
+
     fn stage(
         run: &mut Run<'_, '_>,
         decider: Option<&Arc<dyn Decider>>,
@@ -128,7 +141,7 @@ impl ProfileHandler for Disagg {
     fn run(&self, run: &mut Run<'_, '_>) -> Result<HandlerResult, ScheduleError> {
         let (primary, prefill, encode) = match self.order {
             StageOrder::DecodeFirst => {
-                let decode = run.profile(&self.decode).ok_or(ScheduleError::NoDecodeWorkers)?;
+                let decode = self.decode(run)?;
                 let encode =
                     Self::stage(run, self.encode_decider.as_ref(), Some(decode), &self.encode, false);
                 run.context.peer.set(run.runs[decode].targets.first().copied());
@@ -148,7 +161,7 @@ impl ProfileHandler for Disagg {
                     // No decode endpoint can read the prefiller's cache, so one endpoint does both.
                     run.runs.truncate(prefill.unwrap_or(run.runs.len()));
                     run.context.peer.set(None);
-                    (run.profile(&self.decode).ok_or(ScheduleError::NoDecodeWorkers)?, None, encode)
+                    (self.decode(run)?, None, encode)
                 }
             }
         };

@@ -13,6 +13,7 @@ impl ProfileHandler for HeaderProfile {
             run.context.request.headers.header(HEADER).filter(|name| !name.is_empty()).unwrap_or(DEFAULT);
         match run.profile(name) {
             Some(primary) => Ok(HandlerResult::plain(primary)),
+            None if run.has_profile(name) => Err(ScheduleError::Filtered),
             None => Err(ScheduleError::NoProfile(run.context.request.id.to_owned())),
         }
     }

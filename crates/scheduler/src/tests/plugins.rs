@@ -1,7 +1,7 @@
 //! Tests of single plugins: the endpoints that they keep, their scores, and the parameters that they refuse.
 
 use super::{RequestHeaders, pick_as, pool, scheduler, try_scheduler};
-use crate::{Metrics, ScheduleError, Snapshot};
+use crate::{Metrics, ScheduleError, Snapshot, State};
 
 fn kept(plugin: &str, pool: &[Snapshot]) -> Vec<usize> {
     let scheduler = scheduler(plugin, "");
@@ -196,6 +196,25 @@ fn requests_in_flight_that_are_at_their_limit_close_an_endpoint() {
             assert!(taken < 100);
         }
         assert_eq!(taken, admitted, "{parameters}");
+    }
+}
+
+#[test]
+fn filters_that_drop_all_endpoints_of_a_profile_mean_that_the_pool_is_full() {
+    let full = "{type: concurrency-detector, parameters: {maxConcurrency: 1}}";
+    let profiles = "schedulingProfiles: [{name: decode, plugins: [{pluginRef: decode-filter}, {pluginRef: concurrency-detector}]}, \
+                    {name: prefill, plugins: [{pluginRef: prefill-filter}]}]\n";
+    for handler in ["disagg-profile-handler", "header-profile-handler"] {
+        let scheduler = scheduler(
+            &format!("{{type: {handler}}}, {{type: decode-filter}}, {{type: prefill-filter}}, {full}"),
+            profiles,
+        );
+        let pool = pool(vec![(Metrics::default(), &[("llm-d.ai/role", "decode")])]);
+        let mut state = scheduler.state();
+        let pick = |state: &State| pick_as(&scheduler, state, &pool, (0, &RequestHeaders::default(), 7));
+        let decision = pick(&state).unwrap();
+        let _held = scheduler.commit(&mut state, &decision);
+        assert_eq!(pick(&state).unwrap_err(), ScheduleError::Filtered, "{handler}");
     }
 }
 
