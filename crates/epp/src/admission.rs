@@ -10,8 +10,8 @@ use std::{
 
 use arc_swap::ArcSwap;
 use longboat_scheduler::{
-    ScheduleError,
-    flow::{self, Arrival, Detector, Eviction, Lease, Reading, Ticket},
+    ScheduleError, State,
+    flow::{self, Arrival, Detector, Eviction, Lease, Reading, Stage, Ticket},
     millis,
 };
 use parking_lot::Mutex;
@@ -25,6 +25,7 @@ use crate::{
     answer::{Code, Refusal, drop_reason},
     core::Core,
     gate::{EnqueueError, Gate, Next},
+    pool::Member,
     saturation,
 };
 
@@ -281,13 +282,31 @@ impl Admission {
     }
 
     /// Returns the saturation of the pool.
-    pub(crate) fn saturation(&self, core: &Core) -> f64 {
-        saturation::of_pool(&core.pool, &core.state, &self.settings.detector, &|| self.gate.admitted())
+    fn saturation(&self, core: &Core) -> f64 {
+        self.measure(core, |settings, state, members, admitted| settings.saturation(state, members, admitted))
     }
 
-    /// Returns what each of several detectors measures.
-    pub(crate) fn readings(&self, core: &Core) -> Vec<Reading<'_>> {
-        saturation::readings(&core.pool, &core.state, &self.settings.detector, &|| self.gate.admitted())
+    /// Returns the saturation of the pool and of each stage, and what each of several detectors measures.
+    pub(crate) fn saturations(&self, core: &Core) -> (f64, Vec<(Stage, f64)>, Vec<Reading<'_>>) {
+        self.measure(core, |settings, state, members, admitted| {
+            let detector = &settings.detector;
+            (
+                settings.saturation(state, members, admitted),
+                detector.stages(state, members, admitted),
+                detector.readings(state, members, admitted),
+            )
+        })
+    }
+
+    /// Calls `measure` with the number of requests that go to an endpoint which is not chosen yet.
+    fn measure<'d, T>(
+        &'d self,
+        core: &Core,
+        measure: impl FnOnce(&'d flow::Settings, &State, &[&Member], &dyn Fn() -> u64) -> T,
+    ) -> T {
+        saturation::of_pool(&core.pool, &core.state, |state, members| {
+            measure(&self.settings, state, members, &|| self.gate.admitted())
+        })
     }
 }
 

@@ -40,7 +40,8 @@ pub(crate) const DECISIONS: &str = "/debug/decisions";
 pub(crate) fn metrics_page(core: &Core) -> String {
     let members = core.pool.members();
     if core.settings.flow.enabled {
-        core.metrics.flow.saturated(core.admission.saturation(core), &core.admission.readings(core));
+        let (saturation, stages, readings) = core.admission.saturations(core);
+        core.metrics.flow.saturated(saturation, &stages, &readings);
         let served = core.admission.asks_for_service().then(|| core.admission.service(core));
         let stale = core.admission.stale_endpoints(core);
         core.metrics.flow_numbers(&core.admission.shares(), stale, served.as_deref());

@@ -19,7 +19,7 @@ use super::{
     labels::{Models, RequestLabels},
     page_space::{PageSpace, SeriesGroup},
 };
-use longboat_scheduler::flow::Reading;
+use longboat_scheduler::flow::{Reading, Stage};
 
 use crate::answer::{Refusal, drop_reason};
 
@@ -67,7 +67,7 @@ metrics! {
             "Requests by the outcome of their wait";
         saturation: Family<StageLabels, Decimal>
             => "llm_d_epp_flow_control_pool_saturation" | "inference_extension_flow_control_pool_saturation",
-            "Saturation of the pool; 1 or more means that it is full";
+            "Saturation of the pool by stage; 1 or more means that it is full";
     }
 }
 
@@ -97,16 +97,20 @@ impl FlowMetrics {
         self.cycles.observe(took.as_secs_f64());
     }
 
-    /// Sets the saturation of the pool, and what each of several detectors measures.
-    pub(crate) fn saturated(&self, saturation: f64, readings: &[Reading<'_>]) {
+    /// Sets the saturation of the pool and of its stages, and what each of several detectors measures.
+    pub(crate) fn saturated(&self, effective: f64, stages: &[(Stage, f64)], readings: &[Reading<'_>]) {
         // The stages change with the endpoints.
         self.readings.clear();
+        self.saturation.clear();
         for reading in readings {
             let labels = DetectorLabels { detector: reading.detector.to_owned(), stage: reading.stage };
             self.readings.get_or_create(&labels).set(reading.saturation);
         }
-        let labels = StageLabels { inference_pool: self.pool.clone(), stage: "effective" };
-        self.saturation.get_or_create(&labels).set(saturation);
+        let stages = stages.iter().map(|(stage, saturation)| (stage.name(), *saturation));
+        for (stage, saturation) in stages.chain([("effective", effective)]) {
+            let labels = StageLabels { inference_pool: self.pool.clone(), stage };
+            self.saturation.get_or_create(&labels).set(saturation);
+        }
     }
 }
 

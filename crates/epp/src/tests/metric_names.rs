@@ -313,11 +313,10 @@ fn the_fullest_detector_of_a_stage_is_the_saturation_of_the_pool() {
             "llm_d_epp_flow_control_detector_saturation{{detector=\"{detector}\",stage=\"{stage}\"}} {value}"
         )
     };
-    let pool = |value: &str| {
-        format!(
-            "llm_d_epp_flow_control_pool_saturation{{inference_pool=\"pool\",stage=\"effective\"}} {value}"
-        )
+    let stage = |stage: &str, value: &str| {
+        format!("llm_d_epp_flow_control_pool_saturation{{inference_pool=\"pool\",stage=\"{stage}\"}} {value}")
     };
+    let pool = |value: &str| stage("effective", value);
     let with = |stages: &str, role: &str| {
         let core = support::core(&config(stages));
         let address = |last| std::net::SocketAddr::from(([127, 0, 1, last], 18300));
@@ -339,7 +338,10 @@ fn the_fullest_detector_of_a_stage_is_the_saturation_of_the_pool() {
     let _streams = [of_flow(&whole, &[]), of_flow(&whole, &[])];
     let page = metrics_page(&whole);
     has(&page, &series("few", "effective", "0.5"));
-    has(&page, &pool("0.5"));
+    // Both requests are at the endpoint that serves both stages, and the other one serves only decode.
+    has(&page, &stage("prefill", "1.0"));
+    has(&page, &stage("decode", "0.5"));
+    has(&page, &pool("1.0"));
 
     let divided = with("{few: [decode], utilization-detector: [prefill]}", "prefill");
     let page = metrics_page(&divided);
@@ -347,10 +349,14 @@ fn the_fullest_detector_of_a_stage_is_the_saturation_of_the_pool() {
     has(&page, &series("few", "decode", "0.0"));
     assert!(!page.contains("detector=\"few\",stage=\"prefill\""), "{page}");
     has(&page, &pool("0.2"));
+    has(&page, &stage("prefill", "0.2"));
+    has(&page, &stage("decode", "0.0"));
     let unjudged = with("{few: [prefill], utilization-detector: [prefill]}", "prefill");
     has(&metrics_page(&unjudged), &pool("0.2"));
     unjudged.set_endpoints(Vec::new());
-    has(&metrics_page(&unjudged), &pool("1.0"));
+    let page = metrics_page(&unjudged);
+    has(&page, &pool("1.0"));
+    assert!(!page.contains("stage=\"prefill\""), "{page}");
 }
 
 #[test]

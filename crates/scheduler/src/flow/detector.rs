@@ -76,7 +76,7 @@ pub enum ConcurrencyMode {
     Requests,
     /// Prompt tokens.
     Tokens,
-    /// Both; the fuller one counts.
+    /// Both; the fuller one of each endpoint counts.
     Hybrid,
 }
 
@@ -171,6 +171,8 @@ pub(crate) fn read_detector(
             tokens: raw.max_token_concurrency,
             mode: raw.concurrency_mode,
         };
+        parameters.above_zero("maxConcurrency", raw.max_concurrency)?;
+        parameters.above_zero("maxTokenConcurrency", raw.max_token_concurrency)?;
         parameters.zero_or_more("headroom", raw.headroom)?;
         return Ok((detector, raw.headroom));
     }

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     detector::{ConcurrencyMode, Detector, StagedDetector},
+    settings::Settings,
     stage::Stage,
 };
 use crate::{
@@ -39,40 +40,87 @@ pub struct Reading<'d> {
     pub saturation: f64,
 }
 
+// === impl Settings ===
+
+impl Settings {
+    /// Returns the saturation of a pool. The pool is full at 1 and above, and a pool without endpoints counts as full.
+    /// `admitted` is the number of requests that go to an endpoint which is not chosen yet.
+    pub fn saturation<M: PoolMember>(
+        &self,
+        state: &State,
+        members: &[&M],
+        admitted: &dyn Fn() -> u64,
+    ) -> f64 {
+        match &self.detector {
+            // As in llm-d, only flow control looks at the stages.
+            leaf @ (Detector::Utilization { .. } | Detector::Concurrency { .. }) if !self.enabled => {
+                leaf.measure(state, members, admitted)
+            }
+            detector => detector.effective(state, members, admitted),
+        }
+    }
+}
+
 // === impl Detector ===
 
 impl Detector {
-    /// Returns the saturation of a pool. The pool is full at 1 and above, and a pool without endpoints counts as full.
-    /// `admitted` is the number of requests that go to an endpoint which is not chosen yet.
-    pub fn saturation<'m, M: PoolMember + 'm>(
+    /// Returns the saturation of the fuller stage.
+    fn effective<M: PoolMember>(&self, state: &State, members: &[&M], admitted: &dyn Fn() -> u64) -> f64 {
+        let stages = self.stages(state, members, admitted);
+        if stages.is_empty() {
+            return self.measure(state, members, admitted);
+        }
+        fullest(stages.into_iter().map(|(_, saturation)| saturation))
+    }
+
+    /// Returns the saturation of each stage that has endpoints. An endpoint of both stages counts in both.
+    pub fn stages<M: PoolMember>(
         &self,
         state: &State,
-        members: impl Iterator<Item = &'m M>,
+        members: &[&M],
         admitted: &dyn Fn() -> u64,
-    ) -> f64 {
-        let members: Vec<&M> = members.collect();
-        match self {
-            // A pool without endpoints is full, and `measure` says so. Of its stages, none would be.
-            Self::Max(several) if !members.is_empty() => {
-                let readings = of_stages(several, state, &members, admitted);
+    ) -> Vec<(Stage, f64)> {
+        let is_divided = is_divided(members);
+        let measure = |stage| {
+            let of_stage = serving(stage, members);
+            let saturation = match self {
+                _ if of_stage.is_empty() => return None,
                 // A stage that no detector judges never fills up.
-                readings.iter().map(|reading| reading.saturation).fold(0.0, f64::max)
-            }
-            leaf => leaf.measure(state, &members, admitted),
-        }
+                Self::Max(several) => fullest(
+                    several
+                        .iter()
+                        .filter(|one| !is_divided || one.stages.contains(&stage))
+                        .map(|one| one.detector.measure(state, &of_stage, admitted)),
+                ),
+                leaf => leaf.measure(state, &of_stage, admitted),
+            };
+            Some((stage, saturation))
+        };
+        Stage::ALL.into_iter().filter_map(measure).collect()
     }
 
     /// Returns what each of several detectors measures. Empty if there is only one.
-    pub fn readings<'m, M: PoolMember + 'm>(
-        &self,
+    pub fn readings<'d, M: PoolMember>(
+        &'d self,
         state: &State,
-        members: impl Iterator<Item = &'m M>,
+        members: &[&M],
         admitted: &dyn Fn() -> u64,
-    ) -> Vec<Reading<'_>> {
-        match self {
-            Self::Max(several) => of_stages(several, state, &members.collect::<Vec<_>>(), admitted),
-            _ => Vec::new(),
+    ) -> Vec<Reading<'d>> {
+        let Self::Max(several) = self else { return Vec::new() };
+        let reading = |one: &'d StagedDetector, stage, members: &[&M]| Reading {
+            detector: &one.name,
+            stage,
+            saturation: one.detector.measure(state, members, admitted),
+        };
+        if !is_divided(members) {
+            return several.iter().map(|one| reading(one, UNDIVIDED, members)).collect();
         }
+        let of_stage = |stage: Stage| {
+            let of_stage = serving(stage, members);
+            let judges = several.iter().filter(move |one| one.stages.contains(&stage));
+            judges.map(move |one| reading(one, stage.name(), &of_stage)).collect::<Vec<_>>()
+        };
+        Stage::ALL.into_iter().flat_map(of_stage).collect()
     }
 
     /// Returns the saturation of these endpoints.
@@ -82,8 +130,9 @@ impl Detector {
             return 1.0;
         }
         match *self {
-            // Detectors of several name none of several.
-            Self::Max(_) => 0.0,
+            Self::Max(ref several) => {
+                fullest(several.iter().map(|one| one.detector.measure(state, members, admitted)))
+            }
             Self::Utilization { queue_depth, kv_usage, stale_after_ms } => {
                 let full =
                     |metrics: Arc<Metrics>| (metrics.waiting / queue_depth).max(metrics.kv_usage / kv_usage);
@@ -93,42 +142,36 @@ impl Detector {
             }
             Self::Concurrency { requests, tokens, mode } => {
                 let loads = members.iter().map(|member| state.in_flight(member.slot()));
-                let (sum, sum_tokens) = loads.fold((0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1));
-                let by_requests = share(sum + admitted(), count * float(requests));
-                let by_tokens = share(sum_tokens, count * float(tokens));
-                match mode {
-                    ConcurrencyMode::Requests => by_requests,
-                    ConcurrencyMode::Tokens => by_tokens,
-                    ConcurrencyMode::Hybrid => by_requests.max(by_tokens),
-                }
+                let (requests, tokens) = (float(requests), float(tokens));
+                // Sums are divided once, so that a full pool is exactly 1.
+                let full = match mode {
+                    ConcurrencyMode::Requests => {
+                        float(loads.map(|load| load.0).sum::<u64>() + admitted()) / requests
+                    }
+                    ConcurrencyMode::Tokens => float(loads.map(|load| load.1).sum()) / tokens,
+                    ConcurrencyMode::Hybrid => {
+                        let fuller =
+                            |load: (u64, u64)| (float(load.0) / requests).max(float(load.1) / tokens);
+                        loads.map(fuller).sum::<f64>() + float(admitted()) / requests
+                    }
+                };
+                full / count
             }
         }
     }
 }
 
-fn of_stages<'d, M: PoolMember>(
-    several: &'d [StagedDetector],
-    state: &State,
-    members: &[&M],
-    admitted: &dyn Fn() -> u64,
-) -> Vec<Reading<'d>> {
-    let serves = |stage: Stage, member: &M| role::serves(member.labels(), stage);
-    // Endpoints that only prefill divide the pool.
-    let is_divided = members.iter().any(|member| !serves(Stage::Decode, member));
-    let reading = |one: &'d StagedDetector, stage, members: &[&M]| Reading {
-        detector: &one.name,
-        stage,
-        saturation: one.detector.measure(state, members, admitted),
-    };
-    if !is_divided {
-        return several.iter().map(|one| reading(one, UNDIVIDED, members)).collect();
-    }
-    let of_stage = |stage: Stage| {
-        let members: Vec<_> = members.iter().filter(|member| serves(stage, member)).copied().collect();
-        let judges = several.iter().filter(move |one| one.stages.contains(&stage));
-        judges.map(move |one| reading(one, stage.name(), &members)).collect::<Vec<_>>()
-    };
-    Stage::ALL.into_iter().flat_map(of_stage).collect()
+fn fullest(saturations: impl Iterator<Item = f64>) -> f64 {
+    saturations.fold(0.0, f64::max)
+}
+
+/// Whether some endpoints do not decode.
+fn is_divided<M: PoolMember>(members: &[&M]) -> bool {
+    serving(Stage::Decode, members).len() < members.len()
+}
+
+fn serving<'m, M: PoolMember>(stage: Stage, members: &[&'m M]) -> Vec<&'m M> {
+    members.iter().copied().filter(|member| role::serves(member.labels(), stage)).collect()
 }
 
 /// The share of a capacity that is used. One of 0 is always used up.

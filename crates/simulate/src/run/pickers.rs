@@ -239,9 +239,10 @@ impl World<'_> {
         let age = self.settings.scrape;
         let entries: Vec<PoolEntry<'_>> =
             self.candidates.iter().map(|endpoint| PoolEntry(endpoint, age)).collect();
+        let entries: Vec<&PoolEntry<'_>> = entries.iter().collect();
         // Requests are sent at the moment at which they are admitted, so none is in between.
         let state = &self.states[self.pickers[picker].state];
-        self.flow.detector.saturation(state, entries.iter(), &|| 0)
+        self.flow.saturation(state, &entries, &|| 0)
     }
 
     /// Lets the picker choose, and sends the request to the chosen engine.

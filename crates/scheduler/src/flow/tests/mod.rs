@@ -1,6 +1,7 @@
 //! Properties of the queue that hold after any sequence of calls, and a test of each policy.
 
 mod eviction;
+mod saturation;
 
 use std::collections::BTreeSet;
 
