@@ -27,6 +27,7 @@ impl PoolMember for Snapshot {
 }
 
 #[test]
+#[expect(clippy::float_cmp, reason = "each is computed as it is written here")]
 fn each_endpoint_of_a_hybrid_pool_is_as_full_as_its_fuller_measure() {
     let detector = "{type: concurrency-detector, parameters: {concurrencyMode: hybrid, maxConcurrency: 4, \
                     maxTokenConcurrency: 10}}";
@@ -56,6 +57,7 @@ fn each_endpoint_of_a_hybrid_pool_is_as_full_as_its_fuller_measure() {
 }
 
 #[test]
+#[expect(clippy::float_cmp, reason = "each is computed as it is written here")]
 fn the_fuller_stage_counts_if_requests_wait() {
     let role = |slot, role, waiting| {
         snapshot(slot, Metrics { waiting, ..Metrics::default() }, &[("llm-d.ai/role", role)])
