@@ -11,6 +11,9 @@ use longboat_quantity::duration;
 
 use longboat_scheduler::quantity;
 
+/// The shortest interval between two scrapes of an endpoint, as in llm-d.
+const MIN_SCRAPE_INTERVAL: Duration = Duration::from_millis(50);
+
 /// The flags of the picker. Pass arguments through [`normalized`] before clap sees them. The last value of a repeated flag
 /// counts, because presets put flags into `command` and users repeat them in `args`.
 #[derive(Debug, Clone, clap::Args)]
@@ -67,7 +70,7 @@ pub struct Args {
     /// Put the scores of endpoints into the dynamic metadata.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub emit_endpoint_scores: bool,
-    /// Interval between two scrapes of an endpoint.
+    /// Interval between two scrapes of an endpoint, at least 50ms.
     #[arg(long, default_value = "50ms", value_parser = duration::parse)]
     pub refresh_metrics_interval: Duration,
     /// Accepted without effect: the metrics of the pool are computed for each scrape.
@@ -139,6 +142,21 @@ pub struct Args {
     /// Accepted without effect: the configuration decides whether certificates of endpoints are verified.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true")]
     pub model_server_metrics_https_insecure_skip_verify: bool,
+    /// Refused if set.
+    #[arg(long, hide = true)]
+    pub total_queued_requests_metric: Option<String>,
+    /// Refused if set.
+    #[arg(long, hide = true)]
+    pub total_running_requests_metric: Option<String>,
+    /// Refused if set.
+    #[arg(long, hide = true)]
+    pub kv_cache_usage_percentage_metric: Option<String>,
+    /// Refused if set.
+    #[arg(long, hide = true)]
+    pub lora_info_metric: Option<String>,
+    /// Refused if set.
+    #[arg(long, hide = true)]
+    pub cache_info_metric: Option<String>,
     /// Number of recent decisions to keep in memory for `GET /debug/decisions` on the metrics port and `longboat why`, at
     /// most 4096 [default: 256 on a loopback address, else 0].
     #[arg(long, value_parser = clap::value_parser!(u16).range(..=4096))]
@@ -308,7 +326,6 @@ impl Args {
             return Err(ArgsError::TargetPorts);
         }
         for (wrong, flag, message) in [
-            (self.refresh_metrics_interval.is_zero(), "refresh-metrics-interval", "must be positive"),
             (
                 self.max_request_bytes_in_flight < self.max_request_body_size,
                 "max-request-bytes-in-flight",
@@ -327,6 +344,18 @@ impl Args {
         ] {
             if wrong {
                 return Err(ArgsError::Value { flag, message: message.to_owned() });
+            }
+        }
+        for (flag, name) in [
+            ("total-queued-requests-metric", &self.total_queued_requests_metric),
+            ("total-running-requests-metric", &self.total_running_requests_metric),
+            ("kv-cache-usage-percentage-metric", &self.kv_cache_usage_percentage_metric),
+            ("lora-info-metric", &self.lora_info_metric),
+            ("cache-info-metric", &self.cache_info_metric),
+        ] {
+            if name.is_some() {
+                let message = "set it in engineConfigs of core-metrics-extractor".to_owned();
+                return Err(ArgsError::Value { flag, message });
             }
         }
         let one_of = |flag, found: &str, expected: &str| ArgsError::Value {
@@ -367,9 +396,19 @@ impl Args {
         Ok(())
     }
 
-    /// Warnings about flags that are set and have no effect.
+    /// The interval between two scrapes of an endpoint.
+    pub(crate) fn scrape_interval(&self) -> Duration {
+        self.refresh_metrics_interval.max(MIN_SCRAPE_INTERVAL)
+    }
+
+    /// Warnings about flags whose values are not used.
     pub(crate) fn warnings(&self) -> Vec<&'static str> {
         let mut warnings = Vec::new();
+        if self.refresh_metrics_interval < MIN_SCRAPE_INTERVAL {
+            warnings.push(
+                "--refresh-metrics-interval: the picker scrapes every 50ms, which is the shortest interval",
+            );
+        }
         if self.tls_min_version == "VersionTLS13" {
             warnings.push("--tls-min-version has no effect: the picker always accepts TLS 1.2 and 1.3");
         }

@@ -228,7 +228,7 @@ impl PoolPicker {
         }
         if !layer.disabled {
             let interval = match layer.source.interval.as_str() {
-                "" => args.refresh_metrics_interval,
+                "" => args.scrape_interval(),
                 text => longboat_quantity::duration::parse(text).map_err(Error::Interval)?,
             };
             let scraper = Scraper { tls: scrape_tls(layer)?, layer: layer.clone(), interval };
@@ -300,7 +300,7 @@ fn is_of_pod(tokenizer: &TokenizerSettings) -> bool {
 /// scraped load changes after the engine has freed its memory and was scraped again.
 fn saturation_delay(detector: &flow::Detector, args: &Args) -> Duration {
     if detector.leaves().any(|leaf| matches!(leaf, flow::Detector::Utilization { .. })) {
-        args.refresh_metrics_interval + args.metrics_staleness_threshold + Duration::from_millis(250)
+        args.scrape_interval() + args.metrics_staleness_threshold + Duration::from_millis(250)
     } else {
         Duration::from_millis(10)
     }

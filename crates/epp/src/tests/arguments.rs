@@ -70,6 +70,16 @@ fn spellings_of_gos_flag_package_are_understood() {
 }
 
 #[test]
+fn no_picker_scrapes_more_often_than_every_50_ms() {
+    for (interval, used, warnings) in [("0s", 50, 1), ("49ms", 50, 1), ("50ms", 50, 0), ("2s", 2000, 0)] {
+        let args = parse(&["--pool-name=p", "--refresh-metrics-interval", interval]).unwrap();
+        args.check(false).unwrap();
+        assert_eq!(args.scrape_interval(), Duration::from_millis(used), "{interval}");
+        assert_eq!(args.warnings().len(), warnings, "{interval}");
+    }
+}
+
+#[test]
 fn what_cannot_be_meant_is_refused() {
     let check = |arguments: &[&str]| parse(arguments).unwrap().check(false).unwrap_err();
     assert_eq!(check(&[]), ArgsError::Source);
@@ -79,9 +89,9 @@ fn what_cannot_be_meant_is_refused() {
     assert_eq!(check(&["--pool-name", "p", "--config-text", "a", "--config-file", "b"]), ArgsError::Config);
     let unasked = check(&["--pool-name=p", "--client-ca-file=ca.crt", "--secure-serving=false"]);
     assert!(matches!(unasked, ArgsError::Value { flag: "client-ca-file", .. }), "{unasked}");
-    for flag in ["--total-queued-requests-metric=x", "--no-such-flag"] {
-        assert!(parse(&[flag]).is_err(), "{flag}");
-    }
+    let moved = check(&["--pool-name=p", "--lora-info-metric=x"]);
+    assert_eq!(moved.to_string(), "--lora-info-metric: set it in engineConfigs of core-metrics-extractor");
+    assert!(parse(&["--no-such-flag"]).is_err());
 }
 
 #[test]
