@@ -16,10 +16,18 @@ use super::{
     scalars::Scalar,
 };
 
+/// The API whose parts a message may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    OpenAi,
+    Anthropic,
+}
+
 /// A message's content: a text, or a list of parts.
 #[derive(Debug, Default)]
 pub(super) struct Content<'a> {
-    pieces: Vec<Piece<'a>>,
+    /// The pieces, each with the API that has it if the other one has not.
+    pieces: Vec<(Piece<'a>, Option<Dialect>)>,
     pub(super) multimodal: bool,
     /// Whether there are more parts than the limit. The rest is dropped.
     pub(super) too_long: bool,
@@ -38,7 +46,7 @@ impl<'a> Content<'a> {
     /// `with_results` says whether the results of tools, whose contents are also lists of parts, are read.
     fn read(raw: &'a RawValue, with_results: bool) -> serde_json::Result<Self> {
         if let Some(words) = Words::of(raw) {
-            return Ok(Self { pieces: vec![Piece::Words(words)], ..Self::default() });
+            return Ok(Self { pieces: vec![(Piece::Words(words), None)], ..Self::default() });
         }
         if !raw.get().starts_with('[') {
             return Ok(Self::default());
@@ -46,8 +54,8 @@ impl<'a> Content<'a> {
         serde_json::Deserializer::from_str(raw.get()).deserialize_seq(Parts { with_results })
     }
 
-    pub(super) fn append_to(&self, text: &mut PromptBuffer<'_>) {
-        for piece in &self.pieces {
+    pub(super) fn append_to(&self, text: &mut PromptBuffer<'_>, dialect: Dialect) {
+        for (piece, _) in self.pieces.iter().filter(|(_, only)| only.is_none_or(|only| only == dialect)) {
             match *piece {
                 Piece::Words(own) => text.push_words(own),
                 Piece::Verbatim(own) => text.push(own.as_bytes()),
@@ -58,7 +66,7 @@ impl<'a> Content<'a> {
 
     /// Appends the texts of a system prompt. Claude Code adds one that differs in each request, and that vLLM drops too.
     pub(super) fn append_system_to(&self, text: &mut PromptBuffer<'_>) {
-        for piece in &self.pieces {
+        for (piece, _) in &self.pieces {
             if let Piece::Words(own) = *piece
                 && !own.starts_with("x-anthropic-billing-header")
             {
@@ -67,31 +75,32 @@ impl<'a> Content<'a> {
         }
     }
 
-    fn push(&mut self, piece: Piece<'a>) {
+    fn push(&mut self, piece: Piece<'a>, only: Option<Dialect>) {
         if self.pieces.len() < MAX_ELEMENTS {
-            self.pieces.push(piece);
+            self.pieces.push((piece, only));
         } else {
             self.too_long = true;
         }
     }
 
-    fn push_words(&mut self, words: Option<Words<'a>>) {
+    fn push_words(&mut self, words: Option<Words<'a>>, only: Option<Dialect>) {
         if let Some(words) = words.filter(|words| !words.is_empty()) {
-            self.push(Piece::Words(words));
+            self.push(Piece::Words(words), only);
         }
     }
 
-    /// Appends what counts as prompt of a part. Only parts of Anthropic's API have more than text and media.
+    /// Appends what counts as prompt of a part.
     fn push_part(&mut self, part: &Part<'a>, with_results: bool) -> serde_json::Result<()> {
+        const ANTHROPIC: Option<Dialect> = Some(Dialect::Anthropic);
         let is_image = part.kind.is_some_and(|kind| kind.get() == "\"image\"");
         self.multimodal |= part.media.is_some() || is_image;
         match part.kind.map(RawValue::get) {
-            Some("\"thinking\"") => self.push_words(part.thinking.and_then(Words::of)),
+            Some("\"thinking\"") => self.push_words(part.thinking.and_then(Words::of), ANTHROPIC),
             Some("\"tool_use\"") => {
-                self.push_words(part.id.and_then(Words::of));
-                self.push_words(part.name.and_then(Words::of));
+                self.push_words(part.id.and_then(Words::of), ANTHROPIC);
+                self.push_words(part.name.and_then(Words::of), ANTHROPIC);
                 if let Some(input) = part.input {
-                    self.push(Piece::Verbatim(input.get()));
+                    self.push(Piece::Verbatim(input.get()), ANTHROPIC);
                 }
             }
             Some("\"tool_result\"") => {
@@ -99,13 +108,15 @@ impl<'a> Content<'a> {
                     self.push_result(Content::read(result, false)?);
                 }
             }
-            _ => self.push_words(part.text.and_then(Words::of)),
+            _ => self.push_words(part.text.and_then(Words::of), None),
+        }
+        if let Some(asset) = part.media.and_then(|(modality, asset)| media::asset(modality, asset)) {
+            self.push(Piece::Media(asset), Some(Dialect::OpenAi));
         }
         // Anthropic's images have a source, as documents have one.
-        let source = part.source.filter(|_| is_image).map(|source| (Modality::Image, source));
-        if let Some(asset) = part.media.or(source).and_then(|(modality, asset)| media::asset(modality, asset))
-        {
-            self.push(Piece::Media(asset));
+        let source = part.source.filter(|_| is_image);
+        if let Some(asset) = source.and_then(|source| media::asset(Modality::Image, source)) {
+            self.push(Piece::Media(asset), ANTHROPIC);
         }
         Ok(())
     }
@@ -114,16 +125,17 @@ impl<'a> Content<'a> {
     fn push_result(&mut self, result: Self) {
         self.multimodal |= result.multimodal;
         self.too_long |= result.too_long;
+        let pieces = result.pieces.into_iter().filter(|(_, only)| *only != Some(Dialect::OpenAi));
         let (media, texts): (Vec<_>, Vec<_>) =
-            result.pieces.into_iter().partition(|piece| matches!(piece, Piece::Media(_)));
+            pieces.map(|(piece, _)| piece).partition(|piece| matches!(piece, Piece::Media(_)));
         for (at, piece) in texts.into_iter().enumerate() {
             if at > 0 {
-                self.push(Piece::Verbatim("\n"));
+                self.push(Piece::Verbatim("\n"), Some(Dialect::Anthropic));
             }
-            self.push(piece);
+            self.push(piece, Some(Dialect::Anthropic));
         }
         for piece in media {
-            self.push(piece);
+            self.push(piece, Some(Dialect::Anthropic));
         }
     }
 }
@@ -154,7 +166,7 @@ impl<'de> Visitor<'de> for Parts {
                 let part = object.deserialize_map(PartFields).map_err(A::Error::custom)?;
                 content.push_part(&part, self.with_results).map_err(A::Error::custom)?;
             } else {
-                content.push_words(Words::of(raw));
+                content.push_words(Words::of(raw), None);
             }
         }
         Ok(content)

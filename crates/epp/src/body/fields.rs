@@ -11,7 +11,7 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::{
-    content::Content,
+    content::{Content, Dialect},
     parsed::{MAX_ELEMENTS, Reading},
     prompt_text::{PromptBuffer, Words},
     scalars::{Scalar, skip},
@@ -194,7 +194,7 @@ impl PromptField<'_> {
                             Entry::Tokens(tokens) => tokens.clone().into(),
                             Entry::Text(_) | Entry::Message { .. } => {
                                 let mut text = PromptBuffer::new(reading);
-                                entry.append_to(&mut text);
+                                entry.append_to(&mut text, Dialect::OpenAi);
                                 text.into_prompt()
                             }
                         })
@@ -255,22 +255,22 @@ impl MessageList<'_> {
         self.entries.is_empty()
     }
 
-    pub(super) fn append_to(&self, text: &mut PromptBuffer<'_>) {
+    pub(super) fn append_to(&self, text: &mut PromptBuffer<'_>, dialect: Dialect) {
         text.push(&self.tokens);
         for entry in &self.entries {
-            entry.append_to(text);
+            entry.append_to(text, dialect);
         }
     }
 }
 
 impl Entry<'_> {
-    fn append_to(&self, text: &mut PromptBuffer<'_>) {
+    fn append_to(&self, text: &mut PromptBuffer<'_>, dialect: Dialect) {
         match self {
             Entry::Text(own) => text.push(own.as_bytes()),
             Entry::Tokens(tokens) => text.push(tokens),
             Entry::Message { role, content } => {
                 text.push(role.as_deref().unwrap_or_default().as_bytes());
-                content.append_to(text);
+                content.append_to(text, dialect);
             }
         }
     }

@@ -4,6 +4,7 @@ use longboat_scheduler::Prompt;
 
 use super::{
     api::Api,
+    content::Dialect,
     fields::{Fields, PromptField},
     parsed::{BodyError, MAX_MODEL, ParsedBody, Reading},
     prompt_text::PromptBuffer,
@@ -75,7 +76,7 @@ fn prompts(api: Api, fields: &Fields<'_>, reading: &Reading) -> Result<Vec<Promp
         Api::ChatCompletions => {
             let messages = messages("chat completions")?;
             tools(&mut text);
-            messages.append_to(&mut text);
+            messages.append_to(&mut text, Dialect::OpenAi);
         }
         Api::Completions => return each(fields.prompt.as_ref(), "completions", "prompt"),
         Api::Images => return each(fields.prompt.as_ref(), "images generations", "prompt"),
@@ -102,7 +103,7 @@ fn prompts(api: Api, fields: &Fields<'_>, reading: &Reading) -> Result<Vec<Promp
             if let Some(system) = &fields.system {
                 system.append_system_to(&mut text);
             }
-            messages.append_to(&mut text);
+            messages.append_to(&mut text, Dialect::Anthropic);
         }
         Api::Generate => return each(fields.token_ids.as_ref(), "generate", "token_ids"),
         Api::SglangGenerate => {

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 
 use super::{
     api::Api,
+    content::Dialect,
     prompt_text::{Asset, Words},
 };
 
@@ -24,8 +25,9 @@ pub(crate) fn media(api: Api, body: &[u8]) -> Vec<Media> {
     let mut found = MediaList::default();
     let Ok(top) = serde_json::from_slice::<Top<'_>>(body) else { return Vec::new() };
     match api {
-        Api::ChatCompletions | Api::Messages => found.messages(top.messages),
-        Api::Responses => found.messages(top.input),
+        Api::ChatCompletions => found.messages(top.messages, Dialect::OpenAi),
+        Api::Messages => found.messages(top.messages, Dialect::Anthropic),
+        Api::Responses => found.messages(top.input, Dialect::OpenAi),
         Api::Generate => found.hashes(top.features),
         _ => {}
     }
@@ -50,35 +52,41 @@ impl MediaList {
         }
     }
 
-    fn messages(&mut self, messages: Option<&RawValue>) {
+    fn messages(&mut self, messages: Option<&RawValue>, dialect: Dialect) {
         each(messages, |message| {
-            if let Some(message) = object::<Message<'_>>(message) {
-                self.parts(message.content, true);
+            let content = object::<Message<'_>>(message).and_then(|message| message.content);
+            match dialect {
+                Dialect::OpenAi => self.openai_parts(content),
+                Dialect::Anthropic => self.anthropic_parts(content, true),
             }
         });
     }
 
-    /// `nested` says whether the results of tools, which are also lists of parts, are searched.
-    fn parts(&mut self, content: Option<&RawValue>, nested: bool) {
+    fn openai_parts(&mut self, content: Option<&RawValue>) {
         each(content, |part| {
             let Some(part) = object::<Part<'_>>(part) else { return };
-            let kind = part.r#type.map(RawValue::get);
             self.asset(Modality::Image, part.image_url);
             self.asset(Modality::Video, part.video_url);
             self.asset(Modality::Audio, part.audio_url);
             self.asset(Modality::Audio, part.input_audio);
-            if kind == Some("\"image\"") {
-                self.asset(Modality::Image, part.source);
-            }
-            if nested && kind == Some("\"tool_result\"") {
-                self.parts(part.content, false);
+        });
+    }
+
+    /// `nested` says whether the results of tools, which are also lists of parts, are searched.
+    fn anthropic_parts(&mut self, content: Option<&RawValue>, nested: bool) {
+        each(content, |part| {
+            let Some(part) = object::<Part<'_>>(part) else { return };
+            match part.r#type.map(RawValue::get) {
+                Some("\"image\"") => self.asset(Modality::Image, part.source),
+                Some("\"tool_result\"") if nested => self.anthropic_parts(part.content, false),
+                _ => {}
             }
         });
     }
 
     /// Adds an item. It is identified by its URL or its data, as spelled in the body.
     fn asset(&mut self, modality: Modality, asset: Option<&RawValue>) {
-        if let Some(Content::Url(content) | Content::Data(content)) = asset.and_then(content) {
+        if let Some(Content::Url(content) | Content::Data(content, _)) = asset.and_then(content) {
             self.add(modality, content.get().as_bytes());
         }
     }
@@ -98,32 +106,33 @@ impl MediaList {
     }
 }
 
-/// The URL or the data of an item.
+/// The URL of an item, or its data and their format.
 enum Content<'a> {
     Url(&'a RawValue),
-    Data(&'a RawValue),
+    Data(&'a RawValue, Option<&'a RawValue>),
 }
 
 fn content(asset: &RawValue) -> Option<Content<'_>> {
     if asset.get().starts_with('"') {
         return Some(Content::Url(asset));
     }
-    let Source { url, data } = object(asset)?;
-    url.map(Content::Url).or(data.map(Content::Data))
+    let Source { url, data, format } = object(asset)?;
+    url.map(Content::Url).or(data.map(|data| Content::Data(data, format)))
 }
 
 /// Returns the item as a part of a prompt.
 pub(super) fn asset(modality: Modality, asset: &RawValue) -> Option<Asset<'_>> {
-    let (content, of): (_, fn(_) -> _) = match (modality, content(asset)?) {
-        (Modality::Image, Content::Url(url)) => (url, Asset::Image),
-        (Modality::Image, Content::Data(data)) => (data, Asset::ImageData),
-        (Modality::Audio, Content::Data(data)) => (data, Asset::AudioData),
-        (Modality::Audio, Content::Url(url)) => (url, Asset::Audio),
-        (Modality::Video | Modality::Other, Content::Url(content) | Content::Data(content)) => {
-            (content, Asset::Video)
+    Some(match (modality, content(asset)?) {
+        (Modality::Image, Content::Url(url)) => Asset::Image(Words::of(url)?),
+        (Modality::Image, Content::Data(data, _)) => Asset::ImageData(Words::of(data)?),
+        (Modality::Audio, Content::Data(data, format)) => {
+            Asset::AudioData(Words::of(data)?, format.and_then(Words::of).unwrap_or_default())
         }
-    };
-    Words::of(content).map(of)
+        (Modality::Audio, Content::Url(url)) => Asset::Audio(Words::of(url)?),
+        (Modality::Video | Modality::Other, Content::Url(content) | Content::Data(content, _)) => {
+            Asset::Video(Words::of(content)?)
+        }
+    })
 }
 
 /// Visits the elements of a list. They are not collected, because a client may send millions.
@@ -169,7 +178,7 @@ objects! {
     Top { messages, input, features }
     Message { content }
     Part { r#type, image_url, video_url, audio_url, input_audio, source, content }
-    Source { url, data }
+    Source { url, data, format }
     Features { mm_hashes }
 }
 

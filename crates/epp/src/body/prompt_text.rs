@@ -5,13 +5,13 @@
 
 use longboat_scheduler::Prompt;
 use serde_json::value::RawValue;
-use xxhash_rust::xxh64::xxh64;
+use xxhash_rust::xxh64::Xxh64;
 
 use super::{image_size, parsed::Reading};
 use crate::buffer_pool;
 
 /// A JSON string as it is in the body, without its quotes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Words<'a>(&'a str);
 
 impl<'a> Words<'a> {
@@ -39,18 +39,8 @@ pub(super) enum Asset<'a> {
     ImageData(Words<'a>),
     Video(Words<'a>),
     Audio(Words<'a>),
-    AudioData(Words<'a>),
-}
-
-impl<'a> Asset<'a> {
-    fn content(self) -> Words<'a> {
-        let (Self::Image(content)
-        | Self::ImageData(content)
-        | Self::Video(content)
-        | Self::Audio(content)
-        | Self::AudioData(content)) = self;
-        content
-    }
+    /// With the name of its format, which may be empty.
+    AudioData(Words<'a>, Words<'a>),
 }
 
 /// A prompt that is being collected.
@@ -98,23 +88,27 @@ impl<'a> PromptBuffer<'a> {
         self.push(rest.as_bytes());
     }
 
-    /// Appends an image, audio or video as tokens, as many as it counts as. Each is the beginning of the hash of its URL or data.
+    /// Appends an image, audio or video as tokens, as many as it counts as. Each is the beginning of the hash of its URL or data
+    /// with the format.
     pub(super) fn push_media(&mut self, media: Asset<'_>) {
         let Reading { estimates, video, limit } = self.reading;
-        let Words(content) = media.content();
-        let count = match media {
-            Asset::Image(_) => estimates.image(image_size::of_url(content.as_bytes())),
-            Asset::ImageData(_) => estimates.image(image_size::of_base64(content.as_bytes())),
-            Asset::Video(_) => estimates.video(video),
-            Asset::Audio(_) => 1,
-            Asset::AudioData(_) => content.len().div_ceil(TOKEN).max(1),
+        let (Words(content), format, count) = match media {
+            Asset::Image(url) => (url, "", estimates.image(image_size::of_url(url.0.as_bytes()))),
+            Asset::ImageData(data) => (data, "", estimates.image(image_size::of_base64(data.0.as_bytes()))),
+            Asset::Video(content) => (content, "", estimates.video(video)),
+            Asset::Audio(url) => (url, "", 1),
+            Asset::AudioData(data, Words(format)) => {
+                (data, format, (data.0.len() + format.len()).div_ceil(TOKEN).max(1))
+            }
         };
         let length = self.bytes.len() + self.cut;
         self.push(&[0; TOKEN][..length.next_multiple_of(TOKEN) - length]);
         let kept = (count * TOKEN).min(limit.saturating_sub(self.bytes.len()));
         self.reserve(kept);
-        let hash = xxh64(content.as_bytes(), 0).to_le_bytes();
-        self.bytes.extend(hash[..TOKEN].iter().cycle().take(kept));
+        let mut hash = Xxh64::new(0);
+        hash.update(content.as_bytes());
+        hash.update(format.as_bytes());
+        self.bytes.extend(hash.digest().to_le_bytes()[..TOKEN].iter().cycle().take(kept));
         self.cut += count * TOKEN - kept;
     }
 

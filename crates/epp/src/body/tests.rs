@@ -111,7 +111,8 @@ fn an_image_counts_as_many_tokens_and_differs_from_others() {
         (openai("image_url", &format!(r#"{{"url":"{url}"}}"#)), &*url, 2),
         (openai("video_url", r#"{"url":"http://a/2.mp4"}"#), "http://a/2.mp4", 4500),
         (openai("audio_url", r#"{"url":"http://a/3.wav"}"#), "http://a/3.wav", 1),
-        (openai("input_audio", r#"{"data":"AAAABBBBC","format":"wav"}"#), "AAAABBBBC", 3),
+        (openai("input_audio", r#"{"data":"AAAABBBBC","format":"mpeg"}"#), "AAAABBBBCmpeg", 4),
+        (openai("input_audio", r#"{"data":"AAAABBBBC"}"#), "AAAABBBBC", 3),
     ] {
         assert_eq!(prompt(Api::ChatCompletions, &part), media(content, tokens), "{part}");
     }
@@ -119,8 +120,15 @@ fn an_image_counts_as_many_tokens_and_differs_from_others() {
     assert_eq!(prompt(Api::Messages, &source), media(gif, 2));
     let result = format!(r#"{{"type":"tool_result","content":[{source},"done"]}}"#);
     assert_eq!(prompt(Api::Messages, &result), [b"userlookdone", &media(gif, 2)[8..]].concat());
-    for nothing in [openai("image_url", "7"), source.replace("image", "document")] {
-        assert_eq!(prompt(Api::ChatCompletions, &nothing), b"userlook!", "{nothing}");
+    let image = openai("image_url", r#""http://a/2.png""#);
+    for (api, nothing) in [
+        (Api::ChatCompletions, openai("image_url", "7")),
+        (Api::ChatCompletions, source.clone()),
+        (Api::Messages, source.replace("image", "document")),
+        (Api::Messages, format!(r#"{{"type":"tool_result","content":[{image}]}}"#)),
+        (Api::Messages, image),
+    ] {
+        assert_eq!(prompt(api, &nothing), b"userlook!", "{nothing}");
     }
 }
 
@@ -191,6 +199,7 @@ fn thinking_and_tools_are_part_of_a_message() {
         {"type":"thinking","thinking":"hm","signature":"s"},{"type":"redacted_thinking","data":"d"},
         {"type":"tool_use","input":{"a": 1},"name":"add","id":"t1"}]}]}"#;
     assert_eq!(text(Api::Messages, call), [r#"assistanthmt1add{"a": 1}"#]);
+    assert_eq!(text(Api::ChatCompletions, call), ["assistant"], "OpenAI has no such parts");
 }
 
 #[test]
