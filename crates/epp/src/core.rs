@@ -156,8 +156,6 @@ impl Core {
                 }
             }
             let mut state = self.state.write();
-            // A request that was scheduled before and is committed after this counts for the slot's next owner: its load until it ends,
-            // and its prefix as a wrong match. Nothing else depends on it.
             for slot in freed {
                 state.forget(*slot);
             }

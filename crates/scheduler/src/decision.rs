@@ -7,6 +7,7 @@ use longboat_api::sidecar_headers;
 use crate::{
     endpoint::{Candidate, Metrics, Slot},
     finding::Finding,
+    inflight::TargetLoad,
     prefix::Matches,
     producers::encoder_cache::lookup::EncoderLookup,
 };
@@ -140,9 +141,8 @@ pub struct Decision {
     pub(crate) now: u64,
     /// The first targets of the primary run and of the run named `prefill`. These endpoints will hold the prompt.
     pub(crate) prefix_holders: Vec<PrefixHolder>,
-    /// The first target of every run: its slot, whether it only prefills, and the request's tokens there: those of the prompt that are
-    /// not cached, and those of the output if they are estimated.
-    pub(crate) reserve: Vec<(Slot, bool, u64)>,
+    /// The load at the first target of every run.
+    pub(crate) reserve: Vec<TargetLoad>,
     /// Whether the tokens count until the response ends, as they do if the output is estimated. Otherwise, prefill ends them.
     pub(crate) holds_tokens: bool,
     /// The requested time per token for the primary target, in milliseconds. 0 if none is requested.

@@ -32,6 +32,18 @@ pub(crate) struct Load {
     pub(crate) tokens: u64,
 }
 
+/// The load of a decision at an endpoint.
+#[derive(Debug, Clone)]
+pub(crate) struct TargetLoad {
+    pub(crate) slot: Slot,
+    /// The owner of the slot when the request was scheduled.
+    pub(crate) owner: u32,
+    /// Whether the endpoint only prefills.
+    pub(crate) prefill: bool,
+    /// The tokens of the prompt that are not cached, and those of the output if they are estimated.
+    pub(crate) tokens: u64,
+}
+
 /// The load of a committed decision. Release it with [`State::release`](crate::State::release). A part is already released
 /// when the response begins. Reservations are not looked up by `x-request-id`, because clients can repeat ids.
 #[derive(Debug, Default)]
@@ -90,6 +102,11 @@ impl InFlight {
         Some(f64::from_bits(*bits))
     }
 
+    /// Returns the present owner of a slot.
+    pub(crate) fn owner(&self, slot: Slot) -> u32 {
+        self.by_slot.get(slot.0 as usize).map_or(0, |counted| counted.owner)
+    }
+
     /// Adds one request per target.
     pub(crate) fn reserve(&mut self, decision: &Decision) -> Reservation {
         let Decision { reserve: targets, primary, now: sent, tpot_ms: tpot, flow, holds_tokens, .. } =
@@ -97,7 +114,7 @@ impl InFlight {
         let holds_tokens = *holds_tokens;
         let (primary, sent, tpot, flow) = (*primary, *sent, *tpot, flow.clone());
         let mut held = Vec::new();
-        for &(slot, prefill, tokens) in targets {
+        for &TargetLoad { slot, prefill, tokens, .. } in targets {
             let index = slot.0 as usize;
             if self.by_slot.len() <= index {
                 self.by_slot.resize(index + 1, EndpointLoad::default());
@@ -176,12 +193,12 @@ impl InFlight {
     }
 
     pub(crate) fn forget(&mut self, slot: Slot) {
-        if let Some(counted) = self.by_slot.get_mut(slot.0 as usize) {
-            counted.load = Load::default();
-            counted.flows.clear();
-            counted.tpots.clear();
-            // The slot may get another endpoint, from whose load the reservations of this one must not be subtracted.
-            counted.owner = counted.owner.wrapping_add(1);
+        let index = slot.0 as usize;
+        if self.by_slot.len() <= index {
+            self.by_slot.resize(index + 1, EndpointLoad::default());
         }
+        // The slot may get another endpoint, for which the decisions and reservations of this one must not count.
+        let owner = self.by_slot[index].owner.wrapping_add(1);
+        self.by_slot[index] = EndpointLoad { owner, ..EndpointLoad::default() };
     }
 }

@@ -6,6 +6,7 @@ use crate::{
     decision::Decision,
     endpoint::{Slot, Snapshot},
     finding::Finding,
+    inflight::TargetLoad,
     producer::{Producer, ProducerState},
     request::{HeaderLookup, Request},
 };
@@ -140,7 +141,7 @@ impl ProducerState for Sessions {
             None => Some(decision.primary),
             Some(name) => decision.runs.iter().position(|run| run.name == *name),
         };
-        if let Some(&(slot, ..)) = run.and_then(|run| decision.reserve.get(run)) {
+        if let Some(&TargetLoad { slot, .. }) = run.and_then(|run| decision.reserve.get(run)) {
             let expires = decision.now.saturating_add(self.settings.ttl_ms);
             self.remember(id.clone(), slot, expires, decision.now);
         }

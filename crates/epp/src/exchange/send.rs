@@ -131,16 +131,13 @@ impl Exchange {
     fn schedule(&self, parsed: &ParsedRequest) -> Result<Placement, Refusal> {
         let core = &self.core;
         let started = Instant::now();
-        let candidates = self.candidates(&parsed.pending);
         let lookup = Lookup(&parsed.pending.headers);
         let request = parsed.question(&lookup);
-        let decided = core.scheduler.schedule(
-            &core.state.read(),
-            &request,
-            &candidates,
-            core.now_ms(),
-            &mut rand::rng(),
-        );
+        let state = core.state.read();
+        // Under the lock, so that the state does not yet belong to the next owner of a candidate's slot.
+        let candidates = self.candidates(&parsed.pending);
+        let decided = core.scheduler.schedule(&state, &request, &candidates, core.now_ms(), &mut rand::rng());
+        drop(state);
         let record = core.decisions.record(&request, &candidates, &decided, started.elapsed());
         let members = core.pool.members();
         let mut decision = match decided {

@@ -16,11 +16,11 @@ use crate::{
     burst::BurstSettings,
     context::Context,
     decision::{Decision, PREFILL, PrefixHolder, ProfileRun},
-    endpoint::{Endpoint, Slot, Snapshot},
+    endpoint::{Endpoint, Snapshot},
     error::ScheduleError,
     estimates::MediaEstimates,
     finding::Finding,
-    inflight::{InFlight, Reservation},
+    inflight::{InFlight, Reservation, TargetLoad},
     latency::{Features, LatencyObjective, LatencySettings},
     plugin::{Admitter, ProfileHandler},
     prefix::Matches,
@@ -325,6 +325,10 @@ impl Scheduler {
 
     /// Records a decision in the state: prefixes, order of use, sessions and load in flight.
     pub fn commit(&self, state: &mut State, decision: &Decision) -> Reservation {
+        // An endpoint that has left since may have given its slot to another one, for which the request must not count.
+        if decision.reserve.iter().any(|load| state.in_flight.owner(load.slot) != load.owner) {
+            return Reservation::default();
+        }
         let producers = self.producers.iter().zip(&mut state.producers).zip(&decision.findings);
         for ((named, state), finding) in producers {
             let learns = named.times.as_ref().map(|times| &times.learns);
@@ -363,8 +367,8 @@ fn prefix_holders(runs: &[ProfileRun], primary: usize, candidates: &[Snapshot]) 
         .collect()
 }
 
-/// The load of each run: its endpoint, whether it prefills, and its tokens.
-fn loads(runs: &[ProfileRun], context: &Context<'_>) -> Vec<(Slot, bool, u64)> {
+/// The load of each run.
+fn loads(runs: &[ProfileRun], context: &Context<'_>) -> Vec<TargetLoad> {
     let tokens = context.request.tokens() as u64;
     let matches = Matches::cached(context.findings);
     // As in llm-d, the endpoint that encodes counts the prompt, too.
@@ -373,7 +377,9 @@ fn loads(runs: &[ProfileRun], context: &Context<'_>) -> Vec<(Slot, bool, u64)> {
             let target = run.targets[0];
             let cached = matches.map_or(0, |matches| matches.matched_tokens(target));
             let tokens = tokens.saturating_sub(cached) + context.output_tokens;
-            (context.endpoint(target).slot, run.name == PREFILL, tokens)
+            let slot = context.endpoint(target).slot;
+            let owner = context.state.in_flight.owner(slot);
+            TargetLoad { slot, owner, prefill: run.name == PREFILL, tokens }
         })
         .collect()
 }

@@ -127,10 +127,24 @@ fn what_an_earlier_owner_of_a_slot_held_is_not_given_back_twice() {
     let decision = pick(&scheduler, &state, &pods, "x").unwrap();
     let old = scheduler.commit(&mut state, &decision);
     state.forget(Slot(0));
+    let decision = pick(&scheduler, &state, &pods, "x").unwrap();
     let new = scheduler.commit(&mut state, &decision);
     state.release(old);
     assert_eq!(state.in_flight(Slot(0)).0, 1);
     state.release(new);
+}
+
+#[test]
+fn a_decision_for_an_endpoint_that_has_left_does_not_count_for_the_next_owner_of_its_slot() {
+    let scheduler = scheduler("{type: prefix-cache-scorer, parameters: {blockSizeTokens: 1}}", "");
+    let pods = idle(1);
+    let mut state = scheduler.state();
+    let decision = pick(&scheduler, &state, &pods, "12345678").unwrap();
+    state.forget(Slot(0));
+    let reservation = scheduler.commit(&mut state, &decision);
+    assert_eq!(state.in_flight(Slot(0)), (0, 0));
+    assert_eq!(state.prefix_blocks().sum::<usize>(), 0);
+    state.release(reservation);
 }
 
 #[test]
