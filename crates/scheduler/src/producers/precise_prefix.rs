@@ -29,6 +29,17 @@ struct TokenProcessor {
     block_size: Option<usize>,
     block_size_tokens: Option<usize>,
     hash_seed: Option<String>,
+    hash_algorithm: HashAlgorithm,
+}
+
+/// How llm-d names blocks in its index. Nothing outside of a picker sees these names, so the index here has its own.
+#[derive(Debug, Default, Deserialize)]
+enum HashAlgorithm {
+    #[default]
+    #[serde(rename = "cbor-fnv", alias = "")]
+    CborFnv,
+    #[serde(rename = "xxh64")]
+    Xxh64,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -47,7 +58,6 @@ struct BlockIndex {
     in_memory_config: Option<InMemory>,
     cost_aware_memory_config: Option<CostAware>,
     redis_config: Option<Value>,
-    valkey_config: Option<Value>,
     // Accepted without effect: the index is always among the metrics, and is never logged.
     #[serde(rename = "enableMetrics")]
     _enable_metrics: Option<bool>,
@@ -178,13 +188,11 @@ fn settings(raw: RawParameters, parameters: &Parameters<'_>) -> Result<PreciseSe
 }
 
 fn entries(index: BlockIndex, parameters: &Parameters<'_>) -> Result<Option<usize>, ConfigError> {
-    for (field, value) in [("redisConfig", index.redis_config), ("valkeyConfig", index.valkey_config)] {
-        parameters.require(
-            value.is_none(),
-            &format!("indexerConfig.kvBlockIndexConfig.{field}"),
-            "blocks are kept in memory only; use inMemoryConfig",
-        )?;
-    }
+    parameters.require(
+        index.redis_config.is_none(),
+        "indexerConfig.kvBlockIndexConfig.redisConfig",
+        "blocks are kept in memory only; use inMemoryConfig",
+    )?;
     let by_count = index.in_memory_config.and_then(|memory| memory.size);
     let by_bytes = match index.cost_aware_memory_config.and_then(|memory| memory.size) {
         None => None,
@@ -198,7 +206,8 @@ fn entries(index: BlockIndex, parameters: &Parameters<'_>) -> Result<Option<usiz
             Some(bytes / ENTRY)
         }
     };
-    let entries = by_count.or(by_bytes);
+    // If both are there, llm-d uses the index whose size is in bytes.
+    let entries = by_bytes.or(by_count);
     parameters.require(
         entries != Some(0),
         "indexerConfig.kvBlockIndexConfig",

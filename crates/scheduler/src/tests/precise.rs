@@ -30,7 +30,7 @@ fn what_the_controller_writes_is_understood() {
   parameters:
     indexerConfig: {kvBlockIndexConfig: {enableMetrics: true}}
     kvEventsConfig: {discoverPods: true, podDiscoveryConfig: {socketPort: 5600, replaySocketPort: 5700}, topicFilter: kv@}
-    tokenProcessorConfig: {blockSize: 64, hashSeed: '42'}
+    tokenProcessorConfig: {blockSize: 64, hashSeed: '42', hashAlgorithm: xxh64}
 - {type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: precise-prefix-cache-producer}}\n",
     )
     .unwrap();
@@ -77,6 +77,7 @@ fn an_index_of_the_size_that_llm_d_configures_is_smaller_and_says_so() {
 fn what_cannot_be_done_is_refused_by_name() {
     for (parameters, named) in [
         ("{tokenProcessorConfig: {blockSizeTokens: 0}}", "blockSizeTokens"),
+        ("{tokenProcessorConfig: {hashAlgorithm: sha256}}", "hashAlgorithm"),
         ("{indexerConfig: {tokenizersPoolConfig: {}}}", "tokenizersPoolConfig"),
         ("{indexerConfig: {kvBlockIndexConfig: {redisConfig: {address: x}}}}", "redisConfig"),
         ("{indexerConfig: {kvBlockIndexConfig: {inMemoryConfig: {size: 0}}}}", "kvBlockIndexConfig"),
