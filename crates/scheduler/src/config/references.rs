@@ -56,7 +56,8 @@ impl Parser {
 }
 
 /// The parsers of a configuration that names none.
-const DEFAULT_PARSERS: [Parser; 3] = [Parser::OpenAi, Parser::Anthropic, Parser::VllmHttp];
+const DEFAULT_PARSERS: [Parser; 4] =
+    [Parser::OpenAi, Parser::Anthropic, Parser::VllmHttp, Parser::Passthrough];
 
 /// The plugin types that each part of flow control may have. Each type can be named without being declared.
 const DETECTORS: &[&str] = &["utilization-detector", "concurrency-detector", "max-saturation-detector"];
