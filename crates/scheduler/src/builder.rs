@@ -24,6 +24,8 @@ pub(crate) struct Builder {
     pub(crate) requirements: Requirements,
     /// The producers with state, also those of scorers.
     pub(crate) producers: Vec<NamedProducer>,
+    /// The places of the producers of type `precise-prefix-cache-producer`.
+    pub(crate) precise_producers: Vec<usize>,
     /// The sources of sessions, by the name of the producer.
     pub(crate) session_ids: Vec<(String, SessionSource)>,
     /// The declared topology extractors.
@@ -37,11 +39,19 @@ pub(crate) struct Builder {
     pub(crate) deciders: BTreeMap<String, Arc<dyn Decider>>,
     pub(crate) peer_sources: Vec<PrefixPeers>,
     /// Response headers that name the endpoint. Clients send them back in their next request.
-    pub(crate) endpoint_headers: Vec<String>,
+    pub(crate) endpoint_headers: Vec<EndpointHeader>,
     /// Warnings about parameters, with the plugin's name.
     pub(crate) warnings: Vec<(String, String)>,
     /// Plugins that read what a profile chose, and the profile.
     pub(crate) wanted_profiles: Vec<(String, String)>,
+}
+
+/// A response header that names an endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EndpointHeader {
+    pub(crate) name: String,
+    /// The profile whose endpoint it names, if it is not the primary one.
+    pub(crate) profile: Option<String>,
 }
 
 /// The predictor of latencies, and the producers that it reads.
@@ -130,18 +140,16 @@ impl Builder {
 
     /// Returns the topology that a plugin reads: that of the named extractor, or of the first one.
     pub(crate) fn topology(
-        &self,
+        &mut self,
         parameters: &Parameters<'_>,
         extractor: Option<&str>,
     ) -> Result<Topology, ConfigError> {
         let found = match extractor.filter(|name| !name.is_empty()) {
             Some(wanted) => self.topologies.iter().find(|(name, _)| name == wanted),
             None if self.topologies.is_empty() => {
-                return Err(ConfigError::MissingProducer {
-                    name: parameters.name.to_owned(),
-                    needs: "the topology of endpoints",
-                    declare: "topology-extractor",
-                });
+                let why = "no effect: it needs the topology of endpoints; declare a topology-extractor";
+                self.warnings.push((parameters.name.to_owned(), why.to_owned()));
+                return Ok(Topology::default());
             }
             None => self.topologies.first(),
         };

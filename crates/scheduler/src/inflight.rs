@@ -33,7 +33,7 @@ pub(crate) struct Load {
 }
 
 /// The load of a decision at an endpoint.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct TargetLoad {
     pub(crate) slot: Slot,
     /// The owner of the slot when the request was scheduled.

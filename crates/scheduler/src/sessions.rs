@@ -3,8 +3,8 @@
 use ahash::AHashMap;
 
 use crate::{
-    decision::Decision,
-    endpoint::{Slot, Snapshot},
+    decision::{Decision, ProfileRun},
+    endpoint::{Candidate, Slot, Snapshot},
     finding::Finding,
     inflight::TargetLoad,
     producer::{Producer, ProducerState},
@@ -71,6 +71,27 @@ impl Producer for SessionSettings {
     }
 }
 
+/// The session of a request.
+pub(crate) struct SessionLookup {
+    id: String,
+    /// The endpoint of the session, and its place among the candidates. `None` if the session is new.
+    bound: Option<(Slot, Option<Candidate>)>,
+}
+
+impl SessionLookup {
+    /// The endpoint of the session, if it is a candidate.
+    pub(crate) fn candidate(&self) -> Option<Candidate> {
+        self.bound.and_then(|(_, candidate)| candidate)
+    }
+
+    /// Whether the profile had no choice but to send the session elsewhere.
+    fn is_bereft(&self, run: &ProfileRun) -> bool {
+        self.bound.is_some_and(|(_, candidate)| {
+            candidate.is_none_or(|own| run.totals.iter().all(|(candidate, _)| *candidate != own))
+        })
+    }
+}
+
 /// The endpoints of sessions. Clients choose the names of sessions, so the number is limited by two generations. When the
 /// younger generation is full, it becomes the older one, and the former older one is dropped. A session that is used moves to
 /// the younger generation.
@@ -131,19 +152,27 @@ impl Sessions {
 
 impl ProducerState for Sessions {
     /// Finds the session of the request.
-    fn find(&self, request: &Request<'_>, _: &[Snapshot], _: u64) -> Finding {
-        Finding::new(first(&self.settings.sources, request.headers).map(str::to_owned))
+    fn find(&self, request: &Request<'_>, candidates: &[Snapshot], now: u64) -> Finding {
+        Finding::new(first(&self.settings.sources, request.headers).map(|id| {
+            let place = |slot| candidates.iter().position(|candidate| candidate.endpoint.slot == slot);
+            let bound = self.get(id, now).map(|slot| (slot, place(slot)));
+            SessionLookup { id: id.to_owned(), bound }
+        }))
     }
 
     fn learn(&mut self, finding: &Finding, decision: &Decision) {
-        let Some(Some(id)) = finding.get::<Option<String>>() else { return };
-        let run = match &self.settings.profile {
+        let Some(Some(session)) = finding.get::<Option<SessionLookup>>() else { return };
+        let index = match &self.settings.profile {
             None => Some(decision.primary),
             Some(name) => decision.runs.iter().position(|run| run.name == *name),
         };
-        if let Some(&TargetLoad { slot, .. }) = run.and_then(|run| decision.reserve.get(run)) {
+        let Some(index) = index else { return };
+        let (run, TargetLoad { slot, .. }) = (&decision.runs[index], decision.reserve[index]);
+        // A session whose endpoint was there stays with it, even if this request went elsewhere.
+        let stays = self.get(&session.id, decision.now).is_some_and(|bound| bound != slot);
+        if !stays || session.is_bereft(run) {
             let expires = decision.now.saturating_add(self.settings.ttl_ms);
-            self.remember(id.clone(), slot, expires, decision.now);
+            self.remember(session.id.clone(), slot, expires, decision.now);
         }
     }
 

@@ -21,7 +21,7 @@ pub(crate) enum Level {
 }
 
 /// The labels with an endpoint's location, nearest level first.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Topology {
     pub(crate) labels: [String; 4],
 }

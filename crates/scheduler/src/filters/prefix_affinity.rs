@@ -34,17 +34,26 @@ struct PrefixAffinity {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let raw: RawParameters = parameters.read()?;
-    parameters.above_zero("peakPrefillThroughput", raw.peak_prefill_throughput)?;
+    let threshold = raw.affinity_threshold;
+    parameters.require(
+        threshold <= 1.0,
+        "affinityThreshold",
+        format!("expected at most 1, found {threshold}"),
+    )?;
     parameters.share("explorationProbability", raw.exploration_probability)?;
+    parameters.zero_or_more("maxTTFTPenaltyMs", raw.max_ttft_penalty_ms)?;
+    let has_gate = raw.max_ttft_penalty_ms > 0.0;
+    if has_gate && raw.ttft_source == TtftSource::PrefillThroughput {
+        parameters.above_zero("peakPrefillThroughput", raw.peak_prefill_throughput)?;
+    }
     let prefix = builder.prefix(parameters, raw.prefix_match_info_producer_name.as_deref())?;
     builder.load_producer(parameters, raw.in_flight_load_producer_name.as_deref())?;
     let predictor = raw.latency_prediction_info_producer_name.as_deref();
-    if raw.ttft_source == TtftSource::LatencyPredictor {
+    if has_gate && raw.ttft_source == TtftSource::LatencyPredictor {
         predicted_latency::require(builder, parameters, predictor)?;
     } else if predictor.is_some_and(|name| !name.is_empty()) {
-        return Err(
-            parameters.invalid("latencyPredictionInfoProducerName", "it needs ttftSource: latencyPredictor")
-        );
+        let why = "no effect: latencyPredictionInfoProducerName needs ttftSource: latencyPredictor";
+        builder.warnings.push((parameters.name.to_owned(), why.to_owned()));
     }
     Ok(Plugin::filter(PrefixAffinity { raw, prefix }))
 }

@@ -1,7 +1,7 @@
 //! `utilization-detector` and `concurrency-detector` as filters: they drop endpoints that are full.
 
 use crate::{
-    flow::{ConcurrencyMode, Detector, read_detector},
+    flow::{ConcurrencyMode, Detector, FilterDetector, read_detector},
     prelude::*,
 };
 
@@ -11,8 +11,13 @@ struct Saturation {
     headroom: f64,
 }
 
-pub(crate) fn build(plugin_type: &str, parameters: &Parameters<'_>) -> Result<Plugin, ConfigError> {
-    let (detector, headroom) = read_detector(plugin_type, parameters)?;
+pub(crate) fn build(
+    plugin_type: &str,
+    parameters: &Parameters<'_>,
+    builder: &Builder,
+) -> Result<Plugin, ConfigError> {
+    let FilterDetector { detector, headroom, load_producer } = read_detector(plugin_type, parameters)?;
+    builder.load_producer(parameters, load_producer.as_deref())?;
     Ok(Plugin::filter(Saturation { detector, headroom }))
 }
 

@@ -7,6 +7,7 @@ use crate::prelude::*;
 struct Utilization {
     conditions: Vec<Condition>,
     fallback_on_empty: bool,
+    in_flight_load_producer_name: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -25,9 +26,17 @@ enum Metric {
     KvCacheUtilization,
 }
 
-pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let filter: Utilization = parameters.read()?;
     parameters.require(!filter.conditions.is_empty(), "conditions", "at least one is required")?;
+    for (index, condition) in filter.conditions.iter().enumerate() {
+        let field = format!("conditions[{index}].maxValue");
+        match condition.metric {
+            Metric::KvCacheUtilization => parameters.share(&field, condition.max_value)?,
+            _ => parameters.zero_or_more(&field, condition.max_value)?,
+        }
+    }
+    builder.load_producer(parameters, filter.in_flight_load_producer_name.as_deref())?;
     Ok(Plugin::filter(filter))
 }
 

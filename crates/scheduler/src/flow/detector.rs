@@ -90,11 +90,12 @@ parameters! {
 }
 
 parameters! {
-    struct InFlight {
+    struct ConcurrencyDetector {
         max_concurrency: u64 = 100,
         max_token_concurrency: u64 = 1_000_000,
         concurrency_mode: ConcurrencyMode = ConcurrencyMode::Requests,
         headroom: f64,
+        in_flight_load_producer_name: Option<String>,
     }
 }
 
@@ -111,7 +112,7 @@ pub(super) fn detector(config: &EndpointPickerConfig, name: Option<&str>) -> Res
     if plugin_type == MAX {
         several(config, &parameters)
     } else {
-        Ok(read_detector(plugin_type, &parameters)?.0)
+        Ok(read_detector(plugin_type, &parameters)?.detector)
     }
 }
 
@@ -152,20 +153,28 @@ fn several(config: &EndpointPickerConfig, parameters: &Parameters<'_>) -> Result
         let stages = raw.stages.get(name).cloned().unwrap_or_else(|| Stage::ALL.to_vec());
         found.push(StagedDetector {
             name: name.clone(),
-            detector: read_detector(plugin_type, &leaf)?.0,
+            detector: read_detector(plugin_type, &leaf)?.detector,
             stages,
         });
     }
     Ok(Detector::Max(found))
 }
 
-/// Returns a detector, and the headroom that it has as a filter.
+/// A detector with its parameters as a filter.
+pub(crate) struct FilterDetector {
+    pub(crate) detector: Detector,
+    pub(crate) headroom: f64,
+    /// The producer of loads that it names.
+    pub(crate) load_producer: Option<String>,
+}
+
+/// Reads a detector.
 pub(crate) fn read_detector(
     plugin_type: &str,
     parameters: &Parameters<'_>,
-) -> Result<(Detector, f64), ConfigError> {
+) -> Result<FilterDetector, ConfigError> {
     if plugin_type == "concurrency-detector" {
-        let raw: InFlight = parameters.read()?;
+        let raw: ConcurrencyDetector = parameters.read()?;
         let detector = Detector::Concurrency {
             requests: raw.max_concurrency,
             tokens: raw.max_token_concurrency,
@@ -174,7 +183,11 @@ pub(crate) fn read_detector(
         parameters.above_zero("maxConcurrency", raw.max_concurrency)?;
         parameters.above_zero("maxTokenConcurrency", raw.max_token_concurrency)?;
         parameters.zero_or_more("headroom", raw.headroom)?;
-        return Ok((detector, raw.headroom));
+        return Ok(FilterDetector {
+            detector,
+            headroom: raw.headroom,
+            load_producer: raw.in_flight_load_producer_name,
+        });
     }
     let raw: Utilization = parameters.read()?;
     for (field, value) in [
@@ -191,5 +204,5 @@ pub(crate) fn read_detector(
         kv_usage: raw.kv_cache_util_threshold,
         stale_after_ms: millis(stale),
     };
-    Ok((detector, raw.headroom))
+    Ok(FilterDetector { detector, headroom: raw.headroom, load_producer: None })
 }

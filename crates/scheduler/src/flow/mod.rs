@@ -14,7 +14,7 @@ mod settings;
 mod stage;
 
 pub use detector::{ConcurrencyMode, Detector, StagedDetector};
-pub(crate) use detector::{check_several, read_detector};
+pub(crate) use detector::{FilterDetector, check_several, read_detector};
 pub use eviction::{ClosedBand, Eviction, EvictionOutcome, Lease};
 pub use limits::UsageLimit;
 pub use queue::{Arrival, Queue, QueueFull, Share, Shares, Ticket};

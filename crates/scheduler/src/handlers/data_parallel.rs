@@ -18,23 +18,20 @@ pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plug
     Ok(Plugin::handler(handler))
 }
 
+/// Sends the request to this port of the primary targets, and names the rank in a header.
+pub(super) fn send_to_port(port: u16, run: &Run<'_, '_>, picked: &mut HandlerResult) {
+    let targets = &run.runs[picked.primary].targets;
+    let destination = |&target| SocketAddr::new(run.context.endpoint(target).address.ip(), port).to_string();
+    picked.destination = Some(targets.iter().map(destination).collect());
+    picked.set.push((RANK, run.context.endpoint(targets[0]).host_port.clone()));
+}
+
 impl ProfileHandler for DataParallel {
     fn run(&self, run: &mut Run<'_, '_>) -> Result<HandlerResult, ScheduleError> {
         let primary = run.only_profile()?;
-        let targets = &run.runs[primary].targets;
-        let destination = targets
-            .iter()
-            .map(|&target| {
-                let address = run.context.endpoint(target).address;
-                SocketAddr::new(address.ip(), self.primary_port).to_string()
-            })
-            .collect();
-        let rank = run.context.endpoint(targets[0]).host_port.clone();
-        Ok(HandlerResult {
-            destination: Some(destination),
-            set: vec![(RANK, rank)],
-            ..HandlerResult::plain(primary)
-        })
+        let mut picked = HandlerResult::plain(primary);
+        send_to_port(self.primary_port, run, &mut picked);
+        Ok(picked)
     }
 
     fn takes_one_profile(&self) -> bool {

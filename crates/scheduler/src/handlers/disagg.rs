@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use longboat_api::sidecar_headers;
 
+use super::data_parallel;
 use crate::{filters::role, flow::Stage, prelude::*};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct RawParameters {
-    stage_order: Option<StageOrder>,
+    stage_order: String,
     profiles: Option<Names>,
     deciders: Option<Deciders>,
     // The flat spelling of earlier releases.
@@ -18,14 +19,28 @@ struct RawParameters {
     encode_profile: Option<String>,
     prefill_decider_plugin_name: Option<String>,
     encode_decider_plugin_name: Option<String>,
+    /// Of `pd-profile-handler`.
+    decider_plugin_name: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StageOrder {
-    #[default]
     DecodeFirst,
     PrefillFirst,
+}
+
+impl StageOrder {
+    /// Reads an order in any of the spellings that llm-d takes.
+    fn read(text: &str, parameters: &Parameters<'_>) -> Result<Self, ConfigError> {
+        match text.to_ascii_lowercase().replace(['-', '_'], "").as_str() {
+            "" | "decode" | "decodefirst" => Ok(Self::DecodeFirst),
+            "prefill" | "prefillfirst" => Ok(Self::PrefillFirst),
+            _ => {
+                let message = format!("expected decode-first or prefill-first, found \"{text}\"");
+                Err(parameters.invalid("stageOrder", message))
+            }
+        }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -51,6 +66,8 @@ pub(crate) struct Disagg {
     encode: String,
     prefill_decider: Option<Arc<dyn Decider>>,
     encode_decider: Option<Arc<dyn Decider>>,
+    /// The port of the pod that decodes, if that is not the port of its rank.
+    primary_port: Option<u16>,
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
@@ -59,7 +76,8 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         || raw.prefill_profile.is_some()
         || raw.encode_profile.is_some()
         || raw.prefill_decider_plugin_name.is_some()
-        || raw.encode_decider_plugin_name.is_some();
+        || raw.encode_decider_plugin_name.is_some()
+        || raw.decider_plugin_name.is_some();
     parameters.require(
         !flat || (raw.profiles.is_none() && raw.deciders.is_none()),
         "",
@@ -71,10 +89,10 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         encode: raw.encode_profile,
     });
     let deciders = raw.deciders.unwrap_or(Deciders {
-        prefill: raw.prefill_decider_plugin_name,
+        prefill: raw.prefill_decider_plugin_name.or(raw.decider_plugin_name),
         encode: raw.encode_decider_plugin_name,
     });
-    let order = raw.stage_order.unwrap_or_default();
+    let order = StageOrder::read(&raw.stage_order, parameters)?;
     parameters.require(
         order == StageOrder::DecodeFirst || deciders.prefill.is_none(),
         "stageOrder",
@@ -90,12 +108,18 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         encode: names.encode.unwrap_or_else(|| "encode".to_owned()),
         prefill_decider: decider(&deciders.prefill)?,
         encode_decider: decider(&deciders.encode)?,
+        primary_port: None,
     }))
 }
 
 impl Disagg {
     /// Creates a handler that runs decode first, and then prefill if the decider chooses so.
-    pub(crate) fn pair(decode: String, prefill: String, decider: Arc<dyn Decider>) -> Self {
+    pub(crate) fn pair(
+        decode: String,
+        prefill: String,
+        decider: Arc<dyn Decider>,
+        primary_port: Option<u16>,
+    ) -> Self {
         Self {
             order: StageOrder::DecodeFirst,
             decode,
@@ -103,6 +127,7 @@ impl Disagg {
             encode: "encode".to_owned(),
             prefill_decider: Some(decider),
             encode_decider: None,
+            primary_port,
         }
     }
 
@@ -166,12 +191,16 @@ impl ProfileHandler for Disagg {
             }
         };
         let mut picked = HandlerResult::plain(primary);
-        for (header, stage) in [(sidecar_headers::PREFILL, prefill), (sidecar_headers::ENCODE, encode)] {
+        // Only one pod prefills; several may encode.
+        for (header, stage, most) in
+            [(sidecar_headers::PREFILL, prefill, 1), (sidecar_headers::ENCODE, encode, usize::MAX)]
+        {
             match stage {
                 Some(index) => {
                     let hosts: Vec<_> = run.runs[index]
                         .targets
                         .iter()
+                        .take(most)
                         .map(|&target| run.context.endpoint(target).host_port.as_str())
                         .collect();
                     picked.set.push((header, hosts.join(",")));
@@ -180,6 +209,9 @@ impl ProfileHandler for Disagg {
                 // remove it.
                 None => picked.remove.push(header),
             }
+        }
+        if let Some(port) = self.primary_port {
+            data_parallel::send_to_port(port, run, &mut picked);
         }
         Ok(picked)
     }

@@ -122,7 +122,8 @@ const MAX_BLOCK: usize = 1 << 16;
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let raw: RawParameters = parameters.read()?;
-    declare(raw, parameters, builder)?;
+    let producer = declare(raw, parameters, builder)?;
+    builder.precise_producers.push(producer);
     Ok(Plugin::default())
 }
 

@@ -15,7 +15,7 @@ use crate::{
     deciders::{self, always::Always, multimodal::Multimodal},
     error::{ConfigError, MissingType, Suggestion},
     filters::{self, header_testing::HeaderTesting, role, saturation},
-    handlers::{self, header_profile::HeaderProfile, single::Single},
+    handlers::{self, single::Single},
     parameters::Parameters,
     pickers,
     plugin::Plugin,
@@ -126,9 +126,7 @@ const TYPES: &[(&str, Stability, BuildOrder, Build)] = &[
     (picker_plugins::DISAGG_HANDLER, Beta, Handler, handlers::disagg::build),
     (picker_plugins::PD_HANDLER, Beta, Handler, handlers::pd::build),
     ("data-parallel-profile-handler", Beta, Handler, handlers::data_parallel::build),
-    ("header-profile-handler", Alpha, Handler, |parameters, _| {
-        parameters.none(Plugin::handler(HeaderProfile))
-    }),
+    ("header-profile-handler", Alpha, Handler, handlers::header_profile::build),
     // Other parts of the picker always do the work of these types (the profile handler, the metrics scraper, the request
     // parser).
     (picker_plugins::DISAGG_HEADERS_HANDLER, Beta, Producer, ALWAYS_ON),
@@ -147,8 +145,8 @@ const TYPES: &[(&str, Stability, BuildOrder, Build)] = &[
     ("vertexai-parser", Beta, Producer, ALWAYS_ON),
     ("passthrough-parser", Beta, Producer, ALWAYS_ON),
     // `flow::Settings` reads these types. The default types can be used without a declaration.
-    ("concurrency-detector", Beta, Scheduling, |parameters, _| {
-        saturation::build("concurrency-detector", parameters)
+    ("concurrency-detector", Beta, Scheduling, |parameters, builder| {
+        saturation::build("concurrency-detector", parameters, builder)
     }),
     ("max-saturation-detector", Beta, Producer, producers::elsewhere),
     ("priority-holdback-policy", Alpha, Producer, producers::elsewhere),
@@ -160,8 +158,8 @@ const TYPES: &[(&str, Stability, BuildOrder, Build)] = &[
     ("slo-deadline-ordering-policy", Beta, Producer, producers::elsewhere),
     ("program-aware-fairness", Beta, Producer, producers::elsewhere),
     ("round-robin-fairness-policy", Beta, Producer, producers::elsewhere),
-    ("utilization-detector", Beta, Scheduling, |parameters, _| {
-        saturation::build("utilization-detector", parameters)
+    ("utilization-detector", Beta, Scheduling, |parameters, builder| {
+        saturation::build("utilization-detector", parameters, builder)
     }),
     ("static-usage-limit-policy", Beta, Producer, producers::elsewhere),
     ("fcfs-ordering-policy", Beta, Producer, producers::elsewhere),

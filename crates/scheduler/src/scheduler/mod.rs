@@ -13,10 +13,11 @@ use longboat_api::sidecar_headers;
 use rand::RngCore;
 
 use crate::{
+    builder::EndpointHeader,
     burst::BurstSettings,
     context::Context,
     decision::{Decision, PREFILL, PrefixHolder, ProfileRun},
-    endpoint::{Endpoint, Snapshot},
+    endpoint::Snapshot,
     error::ScheduleError,
     estimates::MediaEstimates,
     finding::Finding,
@@ -69,7 +70,7 @@ pub struct Scheduler {
     handler_plugin: Handler,
     admitters: Vec<(String, Arc<dyn Admitter>)>,
     /// Response headers that name the endpoint.
-    endpoint_headers: Vec<String>,
+    endpoint_headers: Vec<EndpointHeader>,
     peer_sources: Vec<PrefixPeers>,
     producers: Vec<NamedProducer>,
     requirements: Requirements,
@@ -294,7 +295,7 @@ impl Scheduler {
         let destination = picked.destination.unwrap_or_else(|| {
             primary.targets.iter().map(|&target| candidates[target].endpoint.host_port.clone()).collect()
         });
-        let response_headers = self.endpoint_headers(context.endpoint(primary.targets[0]));
+        let response_headers = self.endpoint_headers(&runs, picked.primary, &context);
         let targets = primary.targets.iter().map(|&target| candidates[target].endpoint.slot).collect();
         let prefix_holders = prefix_holders(&runs, picked.primary, candidates);
         let reserve = loads(&runs, &context);
@@ -317,10 +318,22 @@ impl Scheduler {
     }
 
     /// Returns the response headers that name the endpoint.
-    fn endpoint_headers(&self, endpoint: &Endpoint) -> Vec<(String, String)> {
+    fn endpoint_headers(
+        &self,
+        runs: &[ProfileRun],
+        primary: usize,
+        context: &Context<'_>,
+    ) -> Vec<(String, String)> {
         use base64::Engine as _;
-        let token = || base64::engine::general_purpose::STANDARD.encode(endpoint.full_name());
-        self.endpoint_headers.iter().map(|name| (name.clone(), token())).collect()
+        let header = |EndpointHeader { name, profile }: &EndpointHeader| {
+            let run = match profile {
+                None => &runs[primary],
+                Some(profile) => runs.iter().find(|run| run.name == *profile)?,
+            };
+            let endpoint = context.endpoint(run.targets[0]).full_name();
+            Some((name.clone(), base64::engine::general_purpose::STANDARD.encode(endpoint)))
+        };
+        self.endpoint_headers.iter().filter_map(header).collect()
     }
 
     /// Records a decision in the state: prefixes, order of use, sessions and load in flight.

@@ -22,9 +22,8 @@ pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plug
 
 impl Scorer for HeaderLabel {
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
-        let Some(wanted) = context.request.headers.header(&self.header_name) else {
-            return;
-        };
+        let wanted = context.request.headers.header(&self.header_name).filter(|wanted| !wanted.is_empty());
+        let Some(wanted) = wanted else { return };
         for (score, &candidate) in scores.iter_mut().zip(candidates) {
             let label = context.endpoint(candidate).labels.get(&self.label_key);
             *score = f64::from(label.is_some_and(|label| label == wanted));

@@ -1,8 +1,9 @@
 //! `session-affinity-scorer` (alpha): prefers the endpoint that served the session before.
 
 use crate::{
+    builder::EndpointHeader,
     prelude::*,
-    sessions::{SessionSettings, SessionSource, Sessions},
+    sessions::{SessionLookup, SessionSettings, SessionSource},
 };
 
 #[derive(Debug, Default, Deserialize)]
@@ -113,6 +114,9 @@ fn places(
 impl SessionAffinity {
     pub(crate) fn read(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Self, ConfigError> {
         let raw: RawParameters = parameters.read()?;
+        let profile = raw.profile_name.filter(|name| !name.is_empty());
+        let wanted = profile.iter().map(|profile| (parameters.name.to_owned(), profile.clone()));
+        builder.wanted_profiles.extend(wanted);
         let mut unused = |is_given: bool, field: &str, strategy: &str| {
             if is_given {
                 let why = format!("no effect: {field} needs strategy: {strategy}");
@@ -122,12 +126,12 @@ impl SessionAffinity {
         Ok(match raw.strategy {
             Strategy::EncodedEndpointHeader => {
                 unused(raw.session_id_config.is_some(), "sessionIdConfig", "session_id");
-                unused(raw.profile_name.is_some(), "profileName", "session_id");
                 let config = raw.encoded_endpoint_header_config.unwrap_or_default();
                 let name = config.header.trim().to_ascii_lowercase();
                 let name = if name.is_empty() { TOKEN.to_owned() } else { name };
-                if !builder.endpoint_headers.contains(&name) {
-                    builder.endpoint_headers.push(name.clone());
+                let header = EndpointHeader { name: name.clone(), profile };
+                if !builder.endpoint_headers.contains(&header) {
+                    builder.endpoint_headers.push(header);
                 }
                 Self::Header(name)
             }
@@ -151,9 +155,6 @@ impl SessionAffinity {
                 )]
                 let ttl_ms = (seconds * 1000.0) as u64;
                 let sources = places(&sources, parameters, builder)?;
-                let profile = raw.profile_name.filter(|name| !name.is_empty());
-                let wanted = profile.iter().map(|profile| (parameters.name.to_owned(), profile.clone()));
-                builder.wanted_profiles.extend(wanted);
                 let settings = SessionSettings { sources, ttl_ms, profile };
                 Self::Sessions(builder.add(parameters, settings))
             }
@@ -175,9 +176,8 @@ impl SessionAffinity {
                 })
             }
             Self::Sessions(producer) => {
-                let id = context.findings[*producer].get::<Option<String>>()?.as_ref()?;
-                let slot = context.state.producer::<Sessions>(*producer)?.get(id, context.now)?;
-                candidates.iter().copied().find(|&candidate| context.endpoint(candidate).slot == slot)
+                let session = context.findings[*producer].get::<Option<SessionLookup>>()?.as_ref()?;
+                session.candidate().filter(|candidate| candidates.contains(candidate))
             }
         }
     }

@@ -4,6 +4,7 @@ mod any_pool;
 mod config;
 mod data_layer;
 mod encoder_cache;
+mod handlers;
 mod herding;
 mod latency;
 mod observed_latency;

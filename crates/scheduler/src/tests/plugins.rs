@@ -1,7 +1,7 @@
 //! Tests of single plugins: the endpoints that they keep, their scores, and the parameters that they refuse.
 
 use super::{RequestHeaders, pick_as, pool, scheduler, try_scheduler};
-use crate::{Metrics, ScheduleError, Snapshot, State};
+use crate::{Metrics, ScheduleError, Snapshot};
 
 fn kept(plugin: &str, pool: &[Snapshot]) -> Vec<usize> {
     let scheduler = scheduler(plugin, "");
@@ -126,7 +126,8 @@ fn prefill_is_looked_for_near_the_decoder() {
     let scorer = "{type: topology-affinity-scorer, name: near}";
     assert_eq!(near(scorer, "").1, [1.0, 0.2, 0.05, 0.02, 0.0]);
     assert_eq!(near(scorer, unknown).1, [0.0; 5]);
-    assert!(refused("{type: topology-affinity-scorer}").contains("topology-extractor"));
+    let alone = scheduler("{type: topology-affinity-scorer}, {type: topology-affinity-filter}", "").warnings;
+    assert!(alone.len() == 2 && alone[0].contains("declare a topology-extractor"), "{alone:?}");
     assert!(refused(&format!("{{type: topology-extractor}}, {}", filter("cell"))).contains("cell"));
     let other = "{type: topology-extractor, name: place}, {type: topology-affinity-scorer, parameters: {topologyProducerName: plce}}";
     assert!(refused(other).contains("did you mean \"place\"?"), "{}", refused(other));
@@ -159,6 +160,41 @@ fn without_an_earlier_pick_nothing_is_near() {
         "{type: topology-extractor}, {type: topology-affinity-filter}, {type: topology-affinity-scorer}";
     assert_eq!(kept(both, &pool), [0, 1]);
     assert_eq!(scored(both, &pool), [0.0, 0.0]);
+}
+
+#[test]
+fn limits_out_of_their_range_and_unknown_producers_are_refused() {
+    for (plugin, named) in [
+        ("{type: concurrency-detector, parameters: {maxConcurrency: 0}}", "maxConcurrency"),
+        ("{type: concurrency-detector, parameters: {maxTokenConcurrency: 0}}", "maxTokenConcurrency"),
+        (
+            "{type: concurrency-detector, parameters: {inFlightLoadProducerName: x}}",
+            "inFlightLoadProducerName",
+        ),
+        (
+            "{type: utilization-filter, parameters: {conditions: [{metric: waiting-queue, maxValue: -1}]}}",
+            "conditions[0].maxValue",
+        ),
+        (
+            "{type: utilization-filter, parameters: {conditions: [{metric: kv-cache-utilization, maxValue: 2}]}}",
+            "conditions[0].maxValue",
+        ),
+        ("{type: prefix-cache-affinity-filter, parameters: {affinityThreshold: 1.1}}", "affinityThreshold"),
+        ("{type: prefix-cache-affinity-filter, parameters: {maxTTFTPenaltyMs: -1}}", "maxTTFTPenaltyMs"),
+        (
+            "{type: prefix-cache-affinity-filter, parameters: {peakPrefillThroughput: 0}}",
+            "peakPrefillThroughput",
+        ),
+    ] {
+        assert!(refused(plugin).contains(named), "{plugin}: {}", refused(plugin));
+    }
+    for plugin in [
+        "{type: concurrency-detector, parameters: {inFlightLoadProducerName: l}}, {type: inflight-load-producer, name: l}",
+        "{type: utilization-filter, parameters: {inFlightLoadProducerName: '', conditions: [{metric: active-requests, maxValue: 2}]}}",
+        "{type: prefix-cache-affinity-filter, parameters: {peakPrefillThroughput: 0, maxTTFTPenaltyMs: 0}}",
+    ] {
+        scheduler(plugin, "");
+    }
 }
 
 fn busy(waiting: f64, kv_usage: f64) -> (Metrics, &'static [(&'static str, &'static str)]) {
@@ -196,25 +232,6 @@ fn requests_in_flight_that_are_at_their_limit_close_an_endpoint() {
             assert!(taken < 100);
         }
         assert_eq!(taken, admitted, "{parameters}");
-    }
-}
-
-#[test]
-fn filters_that_drop_all_endpoints_of_a_profile_mean_that_the_pool_is_full() {
-    let full = "{type: concurrency-detector, parameters: {maxConcurrency: 1}}";
-    let profiles = "schedulingProfiles: [{name: decode, plugins: [{pluginRef: decode-filter}, {pluginRef: concurrency-detector}]}, \
-                    {name: prefill, plugins: [{pluginRef: prefill-filter}]}]\n";
-    for handler in ["disagg-profile-handler", "header-profile-handler"] {
-        let scheduler = scheduler(
-            &format!("{{type: {handler}}}, {{type: decode-filter}}, {{type: prefill-filter}}, {full}"),
-            profiles,
-        );
-        let pool = pool(vec![(Metrics::default(), &[("llm-d.ai/role", "decode")])]);
-        let mut state = scheduler.state();
-        let pick = |state: &State| pick_as(&scheduler, state, &pool, (0, &RequestHeaders::default(), 7));
-        let decision = pick(&state).unwrap();
-        let _held = scheduler.commit(&mut state, &decision);
-        assert_eq!(pick(&state).unwrap_err(), ScheduleError::Filtered, "{handler}");
     }
 }
 

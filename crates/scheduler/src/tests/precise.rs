@@ -66,6 +66,25 @@ fn sizes_weights_and_labels_have_an_effect() {
 }
 
 #[test]
+fn the_scorer_of_former_releases_reads_a_producer_that_is_declared_before_it() {
+    let scorer = "- {type: precise-prefix-cache-scorer, parameters: {speculativeIndexing: true}}\n";
+    let producer = |name: &str| format!("- {{type: precise-prefix-cache-producer, name: {name}}}\n");
+    let both = build(&(producer("a") + scorer)).unwrap();
+    assert_eq!(both.state().holdings().len(), 1);
+    assert!(both.warnings[0].contains("set them at plugin \"a\""), "{:?}", both.warnings);
+    assert_eq!(
+        build(&("- {type: token-producer, parameters: {modelName: m}}\n".to_owned() + scorer))
+            .unwrap()
+            .state()
+            .holdings()
+            .len(),
+        1
+    );
+    let error = build(&(producer("a") + &producer("b") + scorer)).unwrap_err().to_string();
+    assert!(error.contains("several precise-prefix-cache-producers"), "{error}");
+}
+
+#[test]
 fn an_index_of_the_size_that_llm_d_configures_is_smaller_and_says_so() {
     let scheduler =
         producer("{indexerConfig: {kvBlockIndexConfig: {inMemoryConfig: {size: 100000000}}}}").unwrap();

@@ -2,7 +2,7 @@
 
 use rand::{SeedableRng, rngs::StdRng};
 
-use super::{REQUEST, RequestHeaders, idle, scheduler, try_scheduler};
+use super::{REQUEST, RequestHeaders, idle, pick_as, scheduler, try_scheduler};
 use crate::{Prompt, Request, Scheduler, State};
 
 /// Sends a request with these headers to one of eight endpoints, commits the decision, and returns the endpoint's name.
@@ -76,10 +76,7 @@ fn parameters_of_the_other_strategy_and_profiles_that_do_not_exist_are_warned_ab
     let at = "plugins[0].parameters";
     assert_eq!(
         warnings("sessionIdConfig: {evictionTtlSeconds: 9}, profileName: decode"),
-        [
-            format!("{at}: no effect: sessionIdConfig needs strategy: session_id"),
-            format!("{at}: no effect: profileName needs strategy: session_id"),
-        ]
+        [format!("{at}: no effect: sessionIdConfig needs strategy: session_id"),]
     );
     assert_eq!(
         warnings("strategy: session_id, encodedEndpointHeaderConfig: {header: x}, profileName: decoed"),
@@ -92,6 +89,48 @@ fn parameters_of_the_other_strategy_and_profiles_that_do_not_exist_are_warned_ab
     assert_eq!(warnings("strategy: session_id, profileName: ''"), [""; 0]);
     let unnamed = "{type: session-affinity-scorer, parameters: {strategy: session_id, profileName: ''}}";
     assert!(sticks(unnamed, "x-session-id", "s"));
+}
+
+#[test]
+fn a_session_moves_only_if_its_endpoint_is_no_candidate() {
+    let scheduler = scheduler(
+        "{type: session-affinity-scorer, parameters: {strategy: session_id}}, {type: random-picker}",
+        "",
+    );
+    let mut state = scheduler.state();
+    let pool = idle(8);
+    let headers = RequestHeaders([("x-session-id", "s".to_owned())].into());
+    let mut send = |candidates: std::ops::Range<usize>, seed| {
+        let candidates = &pool[candidates];
+        let decision = pick_as(&scheduler, &state, candidates, (0, &headers, seed)).unwrap();
+        let _held = scheduler.commit(&mut state, &decision);
+        let scores = &decision.primary_run().trace[0].scores;
+        let own = scores.iter().find(|(_, score)| *score > 0.0);
+        own.map(|&(candidate, _)| candidates[candidate].endpoint.name.clone())
+    };
+    assert_eq!(send(0..1, 0), None, "the session is new");
+    for seed in 0..20 {
+        assert_eq!(send(0..8, seed).as_deref(), Some("pod-0"), "the picker sends it anywhere");
+    }
+    assert_eq!(send(3..4, 0), None);
+    assert_eq!(send(0..8, 0).as_deref(), Some("pod-3"));
+}
+
+#[test]
+fn the_response_names_the_endpoint_of_the_profile() {
+    let affinity = |profile: &str| {
+        let scheduler = scheduler(
+            &format!(
+                "{{type: session-affinity-scorer, parameters: {{profileName: {profile}}}}}, {{type: header-profile-handler}}"
+            ),
+            "schedulingProfiles: [{name: decode, plugins: [{pluginRef: session-affinity-scorer}]}, {name: prefill}]\n",
+        );
+        let decision = pick_as(&scheduler, &scheduler.state(), &idle(1), (0, &RequestHeaders::default(), 0));
+        decision.unwrap().response_headers.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+    };
+    assert_eq!(affinity("decode"), ["x-session-token"]);
+    assert_eq!(affinity("''"), ["x-session-token"]);
+    assert_eq!(affinity("prefill"), [""; 0], "this profile did not run");
 }
 
 #[test]
