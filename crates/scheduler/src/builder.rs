@@ -30,8 +30,8 @@ pub(crate) struct Builder {
     pub(crate) session_ids: Vec<(String, SessionSource)>,
     /// The declared topology extractors.
     pub(crate) topologies: Vec<(String, Topology)>,
-    /// References of producers to prefix producers. They are checked when all producers are known.
-    pub(crate) wanted_prefixes: Vec<(String, String)>,
+    /// A load producer, and the prefix producer that it names. It is looked up when all producers are known.
+    pub(crate) load_prefix: Option<(String, String)>,
     /// References of producers to load producers. They are checked when all producers are known.
     pub(crate) wanted_loads: Vec<(String, String)>,
     /// The predictor of latencies.

@@ -22,6 +22,8 @@ pub(crate) struct Context<'a> {
     pub(crate) findings: &'a [Finding],
     /// The headroom of each candidate. `None` if the predictor did not answer about the candidate.
     pub(crate) headrooms: &'a [Option<LatencyHeadroom>],
+    /// The prefix producer that says which part of a prompt is no load. `None` for the first one that knows what is cached.
+    pub(crate) load_prefix: Option<usize>,
     /// The tokens that the request is estimated to generate, if they count as load.
     pub(crate) output_tokens: u64,
     /// The endpoint that an earlier profile picked, for plugins that prefer endpoints near it.
@@ -44,6 +46,16 @@ impl Context<'_> {
     /// Returns the matches that a prefix producer has found.
     pub(crate) fn prefix(&self, producer: usize) -> &Matches {
         self.findings[producer].get().expect("the registry has given the place of a prefix producer")
+    }
+
+    /// Returns the tokens of the prompt that a candidate has to compute.
+    pub(crate) fn uncached_tokens(&self, candidate: Candidate) -> u64 {
+        let prompt = self.request.tokens() as u64;
+        let matches = match self.load_prefix {
+            Some(producer) => Some(self.prefix(producer)),
+            None => Matches::cached(self.findings),
+        };
+        matches.map_or(prompt, |matches| matches.uncached_tokens(candidate, prompt))
     }
 
     /// Returns the predicted latency of a candidate.

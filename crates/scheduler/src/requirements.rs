@@ -20,6 +20,8 @@ pub(crate) struct Requirements {
     pub(crate) agents: Option<Agents>,
     /// Names of the declared load producers.
     pub(crate) loads: Vec<String>,
+    /// The place of the prefix producer that says which part of a prompt is no load, if one is named.
+    pub(crate) load_prefix: Option<usize>,
     /// How the output of requests is estimated. `None` if only prompts count as load.
     pub(crate) output: Option<OutputEstimate>,
 }

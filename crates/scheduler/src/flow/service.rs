@@ -38,18 +38,19 @@ pub struct FlowService {
 
 impl Service {
     fn now(self, policy: &LeastService, now: u64) -> f64 {
-        if policy.half_life_ms == 0 {
-            return self.tokens;
+        if policy.half_life_ms > 0.0 {
+            return self.tokens * (-float(now.saturating_sub(self.at)) / policy.half_life_ms).exp2();
         }
-        self.tokens * (-float(now.saturating_sub(self.at)) / float(policy.half_life_ms)).exp2()
+        self.tokens
     }
 }
 
 impl FlowServices {
     /// Adds the service of an answered request. Generated tokens count twice.
     pub(super) fn add(&mut self, policy: &LeastService, flow: &str, (input, output): (u64, u64), now: u64) {
-        if now.saturating_sub(self.swept) >= policy.sweep_ms {
-            self.flows.retain(|_, service| now.saturating_sub(service.at) < policy.forget_ms);
+        let since = |past: u64| float(now.saturating_sub(past));
+        if policy.forget_ms > 0.0 && since(self.swept) >= policy.sweep_ms {
+            self.flows.retain(|_, service| since(service.at) < policy.forget_ms);
             self.swept = now;
         }
         // The factor is llm-d's. A generated token takes a pass of the model, and the tokens of a prompt share one.

@@ -73,11 +73,11 @@ pub struct LeastService {
     /// The weight of a long wait of the flow's first request.
     pub wait_weight: f64,
     /// The half-life of service, in milliseconds. 0 means that service never decays.
-    pub half_life_ms: u64,
-    /// The time in milliseconds after which a flow without requests is forgotten.
-    pub forget_ms: u64,
+    pub half_life_ms: f64,
+    /// The time in milliseconds after which a flow without requests is forgotten. 0 means never.
+    pub forget_ms: f64,
     /// How often such flows are removed, in milliseconds.
-    pub sweep_ms: u64,
+    pub sweep_ms: f64,
 }
 
 /// An ordering policy.
@@ -102,9 +102,9 @@ parameters! {
         strategy: String = "las".to_owned(),
         las_weight_service: f64 = 0.8,
         las_weight_head_wait: f64 = 0.2,
-        las_half_life_seconds: u64 = 60,
-        eviction_ttl_seconds: u64 = 3600,
-        eviction_sweep_seconds: u64 = 300,
+        las_half_life_seconds: f64 = 60.0,
+        eviction_ttl_seconds: f64 = 3600.0,
+        eviction_sweep_seconds: f64 = 300.0,
     }
 }
 
@@ -258,18 +258,21 @@ fn least_service(parameters: &Parameters<'_>) -> Result<LeastService, ConfigErro
         "strategy",
         format!("expected las, found \"{}\"", raw.strategy),
     )?;
-    for (field, value) in
-        [("lasWeightService", raw.las_weight_service), ("lasWeightHeadWait", raw.las_weight_head_wait)]
-    {
+    for (field, value) in [
+        ("lasWeightService", raw.las_weight_service),
+        ("lasWeightHeadWait", raw.las_weight_head_wait),
+        ("lasHalfLifeSeconds", raw.las_half_life_seconds),
+        ("evictionTtlSeconds", raw.eviction_ttl_seconds),
+    ] {
         parameters.zero_or_more(field, value)?;
     }
     parameters.above_zero("evictionSweepSeconds", raw.eviction_sweep_seconds)?;
     Ok(LeastService {
         service_weight: raw.las_weight_service,
         wait_weight: raw.las_weight_head_wait,
-        half_life_ms: raw.las_half_life_seconds.saturating_mul(1000),
-        forget_ms: raw.eviction_ttl_seconds.saturating_mul(1000),
-        sweep_ms: raw.eviction_sweep_seconds.saturating_mul(1000),
+        half_life_ms: raw.las_half_life_seconds * 1000.0,
+        forget_ms: raw.eviction_ttl_seconds * 1000.0,
+        sweep_ms: raw.eviction_sweep_seconds * 1000.0,
     })
 }
 
@@ -289,9 +292,14 @@ fn read_usage_limit(plugin_type: &str, parameters: &Parameters<'_>) -> Result<Us
             let min = raw.min_ceiling.ok_or_else(|| parameters.invalid("minCeiling", "it is required"))?;
             let max = raw.max_ceiling.unwrap_or(1.0);
             parameters.require(
-                0.0 <= min && min <= max,
+                0.0 < max && max <= 1.0,
+                "maxCeiling",
+                format!("expected a number above 0, and at most 1, found {max}"),
+            )?;
+            parameters.require(
+                0.0 <= min && min < max,
                 "minCeiling",
-                format!("expected 0 or more, and at most maxCeiling ({max}), found {min}"),
+                format!("expected 0 or more, and less than maxCeiling ({max}), found {min}"),
             )?;
             if let Some(shape) = raw.shape.filter(|shape| shape != "linear") {
                 return Err(parameters.invalid("shape", format!("expected linear, found \"{shape}\"")));

@@ -143,6 +143,13 @@ impl Matches {
         u64::from(self.matched(candidate)) * u64::from(self.block_tokens)
     }
 
+    /// Returns the tokens of a prompt of this length that a candidate has to compute. As in llm-d, a block that is not full counts as
+    /// a full one.
+    pub(crate) fn uncached_tokens(&self, candidate: usize, prompt: u64) -> u64 {
+        let known = u64::from(self.total) * u64::from(self.block_tokens);
+        known.saturating_sub(self.matched_tokens(candidate)) + prompt.saturating_sub(known)
+    }
+
     /// Returns the number of blocks of the request.
     pub(crate) fn total(&self) -> u32 {
         self.total

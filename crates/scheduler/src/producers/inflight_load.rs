@@ -42,8 +42,8 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     if raw.add_estimated_output_tokens {
         builder.requirements.output = Some(OutputEstimate { ratio, max: raw.max_estimated_output_tokens });
     }
-    if let Some(producer) = &raw.prefix_match_info_producer_name {
-        builder.wanted_prefixes.push((parameters.name.to_owned(), producer.clone()));
+    if let Some(producer) = raw.prefix_match_info_producer_name.filter(|name| !name.is_empty()) {
+        builder.load_prefix.get_or_insert_with(|| (parameters.name.to_owned(), producer));
     }
     builder.requirements.loads.push(parameters.name.to_owned());
     Ok(Plugin::default())

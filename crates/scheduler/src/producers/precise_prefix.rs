@@ -177,8 +177,8 @@ fn settings(raw: RawParameters, parameters: &Parameters<'_>) -> Result<PreciseSe
         limits.weights =
             backends.into_iter().map(|backend| (backend.name.to_lowercase(), backend.weight)).collect();
     }
-    let speculative = match &raw.speculative_ttl {
-        None => SPECULATIVE_MS,
+    let speculative = match raw.speculative_ttl.as_deref() {
+        None | Some("") => SPECULATIVE_MS,
         Some(text) => millis(parameters.duration("speculativeTTL", text)?).max(1),
     };
     Ok(PreciseSettings {

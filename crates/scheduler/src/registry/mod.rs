@@ -210,12 +210,13 @@ pub(crate) fn instantiate(
         }
         plugins[index] = Some(plugin);
     }
-    for (from, reference) in &builder.wanted_prefixes {
-        if reference != picker_plugins::PREFIX_PRODUCER
-            && !builder.all::<PrefixSource>().any(|(_, name, _)| name == reference)
-        {
+    if let Some((from, reference)) = &builder.load_prefix {
+        let named = builder.all::<PrefixSource>().find(|(_, name, _)| name == reference);
+        let place = named.map(|(place, ..)| place);
+        if place.is_none() && reference != picker_plugins::PREFIX_PRODUCER {
             return Err(builder.missing::<PrefixSource>(&Parameters::undeclared(from), PREFIXES, reference));
         }
+        builder.requirements.load_prefix = place;
     }
     for (from, load) in std::mem::take(&mut builder.wanted_loads) {
         builder.load_producer(&Parameters::undeclared(&from), Some(&load))?;

@@ -24,7 +24,6 @@ use crate::{
     inflight::{InFlight, Reservation, TargetLoad},
     latency::{Features, LatencyObjective, LatencySettings},
     plugin::{Admitter, ProfileHandler},
-    prefix::Matches,
     prefixes::{PrefixSource, Prefixes},
     producer::NamedProducer,
     producers::p2p_source::PrefixPeers,
@@ -265,6 +264,7 @@ impl Scheduler {
             state,
             findings: &findings,
             headrooms: &headrooms,
+            load_prefix: self.requirements.load_prefix,
             output_tokens: output.unwrap_or(0),
             peer: Cell::new(None),
             now,
@@ -382,14 +382,11 @@ fn prefix_holders(runs: &[ProfileRun], primary: usize, candidates: &[Snapshot]) 
 
 /// The load of each run.
 fn loads(runs: &[ProfileRun], context: &Context<'_>) -> Vec<TargetLoad> {
-    let tokens = context.request.tokens() as u64;
-    let matches = Matches::cached(context.findings);
     // As in llm-d, the endpoint that encodes counts the prompt, too.
     runs.iter()
         .map(|run| {
             let target = run.targets[0];
-            let cached = matches.map_or(0, |matches| matches.matched_tokens(target));
-            let tokens = tokens.saturating_sub(cached) + context.output_tokens;
+            let tokens = context.uncached_tokens(target) + context.output_tokens;
             let slot = context.endpoint(target).slot;
             let owner = context.state.in_flight.owner(slot);
             TargetLoad { slot, owner, prefill: run.name == PREFILL, tokens }

@@ -1,6 +1,6 @@
 //! `token-load-scorer`: prefers endpoints with fewer tokens in flight, this request's tokens included.
 
-use crate::{prefix::Matches, prelude::*};
+use crate::prelude::*;
 
 parameters! {
     struct TokenLoad {
@@ -26,12 +26,9 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
 
 impl Scorer for TokenLoad {
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
-        let prompt = context.request.tokens() as u64;
-        let matches = Matches::cached(context.findings);
         for (score, &candidate) in scores.iter_mut().zip(candidates) {
-            let cached = matches.map_or(0, |matches| matches.matched_tokens(candidate));
             let (_, in_flight) = context.state.in_flight(context.endpoint(candidate).slot);
-            let load = float(in_flight + prompt.saturating_sub(cached) + context.output_tokens);
+            let load = float(in_flight + context.uncached_tokens(candidate) + context.output_tokens);
             *score = 1.0 - load.min(self.queue_threshold_tokens) / self.queue_threshold_tokens;
         }
     }

@@ -183,7 +183,8 @@ fn the_predictor_is_told_what_it_learned_from() {
             running: 1,
             prefix_ratio: 1.0,
             role: "decode".to_owned(),
-            prefill_tokens: 1000,
+            // The last block of 64 counts as a full one.
+            prefill_tokens: 1024,
             ..Features::default()
         },
         Features { input_tokens: 1000, ..Features::default() },

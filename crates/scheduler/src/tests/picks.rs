@@ -120,6 +120,33 @@ fn load_in_flight_is_given_back_in_two_steps() {
 }
 
 #[test]
+fn the_named_prefix_producer_says_which_part_of_a_prompt_is_no_load() {
+    let load = |named: &str| {
+        let scheduler = scheduler(
+            &format!(
+                "{{type: approx-prefix-cache-producer, parameters: {{maxPrefixTokensToMatch: 64}}}}, \
+                 {{type: approx-prefix-cache-producer, name: whole}}, {{type: inflight-load-producer, parameters: {{\
+                 prefixMatchInfoProducerName: {named}}}}}, {{type: token-load-scorer}}"
+            ),
+            "",
+        );
+        let pods = idle(1);
+        let mut state = scheduler.state();
+        let loads = (0..2).map(|_| {
+            let decision = pick(&scheduler, &state, &pods, &"x".repeat(4 * 200)).unwrap();
+            let reservation = scheduler.commit(&mut state, &decision);
+            let load = state.in_flight(Slot(0)).1;
+            state.release(reservation);
+            load
+        });
+        loads.collect::<Vec<_>>()
+    };
+    assert_eq!(load("whole"), [256, 0], "three blocks of 64 and a part, which counts as a whole one");
+    assert_eq!(load("approx-prefix-cache-producer"), [200, 136], "beyond the first block nothing is known");
+    assert_eq!(load("''"), [200, 136]);
+}
+
+#[test]
 fn what_an_earlier_owner_of_a_slot_held_is_not_given_back_twice() {
     let scheduler = scheduler("{type: active-request-scorer}", "");
     let pods = idle(1);

@@ -177,6 +177,14 @@ fn wrong_settings_are_refused_by_name() {
             "plugins: [{type: priority-holdback-policy}]\nflowControl: {usageLimitPolicyPluginRef: priority-holdback-policy}\n",
             "minCeiling",
         ),
+        (
+            "plugins: [{type: priority-holdback-policy, parameters: {minCeiling: 0.5, maxCeiling: 0.5}}]\nflowControl: {usageLimitPolicyPluginRef: priority-holdback-policy}\n",
+            "minCeiling: expected 0 or more, and less than maxCeiling (0.5), found 0.5",
+        ),
+        (
+            "plugins: [{type: priority-holdback-policy, parameters: {minCeiling: 0.5, maxCeiling: 1.5}}]\nflowControl: {usageLimitPolicyPluginRef: priority-holdback-policy}\n",
+            "maxCeiling: expected a number above 0, and at most 1, found 1.5",
+        ),
     ] {
         let config = EndpointPickerConfig::parse(&format!("{HEAD}{body}")).unwrap();
         let error = Settings::from_config(&config).unwrap_err().to_string();
@@ -326,7 +334,7 @@ fn the_flow_that_was_served_least_comes_next() {
 
 #[test]
 fn flows_that_were_not_served_for_long_are_forgotten_and_their_number_is_bounded() {
-    let fair = "plugins: [{type: program-aware-fairness, parameters: {evictionTtlSeconds: 1, evictionSweepSeconds: 1}}]\nflowControl: {defaultPriorityBand: {fairnessPolicyRef: program-aware-fairness}}\n";
+    let fair = "plugins: [{type: program-aware-fairness, parameters: {evictionTtlSeconds: 0.5, evictionSweepSeconds: 0.5}}]\nflowControl: {defaultPriorityBand: {fairnessPolicyRef: program-aware-fairness}}\n";
     let mut queue: Queue<u32> = Queue::new(settings(fair));
     for flow in 0..20_000_u32 {
         queue.served(&flow.to_string(), (1, 1), 0);
