@@ -229,7 +229,10 @@ impl PoolPicker {
         if !layer.disabled {
             let interval = match layer.source.interval.as_str() {
                 "" => args.scrape_interval(),
-                text => longboat_quantity::duration::parse(text).map_err(Error::Interval)?,
+                // Shorter than the flag's would be no use: that is how often endpoints are looked at.
+                text => longboat_quantity::duration::parse(text)
+                    .map_err(Error::Interval)?
+                    .max(args.scrape_interval()),
             };
             let scraper = Scraper { tls: scrape_tls(layer)?, layer: layer.clone(), interval };
             tasks.spawn(scraper.run(Arc::clone(core), stop.clone()));

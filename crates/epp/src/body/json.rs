@@ -80,8 +80,15 @@ fn prompts(api: Api, fields: &Fields<'_>, reading: &Reading) -> Result<Vec<Promp
         }
         Api::Completions => return each(fields.prompt.as_ref(), "completions", "prompt"),
         Api::Images => return each(fields.prompt.as_ref(), "images generations", "prompt"),
-        // Embeddings leave nothing in a prefix cache for other requests.
-        Api::Embeddings => return input("embeddings").map(|_| Vec::new()),
+        Api::Embeddings => {
+            let input = input("embeddings")?;
+            if input.is_tokens() {
+                return each(Some(input), "embeddings", "input");
+            }
+            // They are load, but nothing that a text model has cached: no prompt for one begins like this.
+            text.push(b"{\"Raw\":");
+            input.append_to(&mut text);
+        }
         Api::Responses => {
             let input = input("responses")?;
             if let Some(instructions) = fields.instructions {

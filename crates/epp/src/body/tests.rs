@@ -71,6 +71,14 @@ fn each_api_has_its_own_limit_of_output() {
 }
 
 #[test]
+fn an_input_of_embeddings_is_load_that_no_other_prompt_begins_like() {
+    assert_eq!(text(Api::Embeddings, r#"{"model":"m","input":"ab"}"#), ["{\"Raw\":ab"]);
+    assert_eq!(text(Api::Embeddings, r#"{"model":"m","input":["a","b"]}"#), ["{\"Raw\":[\"a\",\"b\"]"]);
+    let tokens = parse(Api::Embeddings, br#"{"model":"m","input":[1,2,3]}"#, &Reading::default()).unwrap();
+    assert_eq!(tokens.prompts[0].tokens(), 3);
+}
+
+#[test]
 fn images_are_found_in_every_api_that_takes_them() {
     for (api, list, part, expected) in [
         (Api::Responses, "input", json!({"type": "input_image", "image_url": "u"}), true),

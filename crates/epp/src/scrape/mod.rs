@@ -132,7 +132,7 @@ impl Scraper {
             .layer
             .engine_labels
             .iter()
-            .find_map(|label| labels.get(label))
+            .find_map(|label| labels.get(label).filter(|engine| !engine.is_empty()))
             .and_then(|engine| self.layer.engines.get(engine));
         named.or_else(|| self.layer.engines.get(&self.layer.default_engine))
     }

@@ -1,9 +1,9 @@
 //! The metrics to scrape, and their names per engine: `metrics-data-source` and `core-metrics-extractor`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use longboat_api::{labels::ENGINE_TYPE, picker_plugins::METRICS_EXTRACTOR};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
 
 use super::EndpointPickerConfig;
 use crate::parameters::parameters;
@@ -49,29 +49,36 @@ parameters! {
     }
 }
 
-/// Where one engine's numbers are. A specification is `name` or `name{label=value,…}`.
+/// Where one engine's numbers are. A specification is `name` or `name{label=value,…}`, or empty for none.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct EngineConfig {
     /// The engine's name, as in the label.
     pub name: String,
     /// Requests waiting.
+    #[serde(deserialize_with = "unless_empty")]
     pub queued_requests_spec: Option<MetricSpec>,
     /// Requests running.
+    #[serde(deserialize_with = "unless_empty")]
     pub running_requests_spec: Option<MetricSpec>,
     /// KV cache usage, 0 to 1.
+    #[serde(deserialize_with = "unless_empty")]
     pub kv_usage_spec: Option<MetricSpec>,
     /// LoRA adapters, in labels.
+    #[serde(deserialize_with = "unless_empty")]
     pub lora_spec: Option<MetricSpec>,
     /// KV cache geometry, in labels.
+    #[serde(deserialize_with = "unless_empty")]
     pub cache_info_spec: Option<MetricSpec>,
     /// Its label for tokens per block.
     pub cache_block_size_label_name: Option<String>,
     /// Its label for the number of blocks.
     pub cache_num_blocks_label_name: Option<String>,
     /// Tokens per block, as a value.
+    #[serde(deserialize_with = "unless_empty")]
     pub cache_block_size_spec: Option<MetricSpec>,
     /// The number of blocks, as a value.
+    #[serde(deserialize_with = "unless_empty")]
     pub cache_num_blocks_spec: Option<MetricSpec>,
     /// Further attributes.
     pub custom_metrics: Vec<CustomMetric>,
@@ -120,11 +127,17 @@ impl TryFrom<String> for MetricSpec {
     }
 }
 
+/// A specification, or none if it is empty.
+fn unless_empty<'de, D: Deserializer<'de>>(text: D) -> Result<Option<MetricSpec>, D::Error> {
+    let text = Option::<String>::deserialize(text)?.filter(|text| !text.is_empty());
+    text.map(MetricSpec::try_from).transpose().map_err(D::Error::custom)
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Extractor {
-    engine_label_key: Option<String>,
-    default_engine: Option<String>,
+    engine_label_key: String,
+    default_engine: String,
     engine_configs: Vec<EngineConfig>,
 }
 
@@ -174,15 +187,29 @@ impl DataLayer {
 
     /// Adds the engines that a plugin declares, and how endpoints name them.
     fn add_engines(&mut self, extractor: Extractor, parameters: &Parameters<'_>) -> Result<(), ConfigError> {
-        if let Some(label) = extractor.engine_label_key {
-            self.engine_labels.insert(0, label);
+        if !extractor.engine_label_key.is_empty() {
+            self.engine_labels.insert(0, extractor.engine_label_key);
         }
-        if let Some(engine) = extractor.default_engine {
-            self.default_engine = engine;
+        if !extractor.default_engine.is_empty() {
+            self.default_engine = extractor.default_engine;
         }
+        let mut names = BTreeSet::new();
         for (index, engine) in extractor.engine_configs.into_iter().enumerate() {
             let field = format!("engineConfigs[{index}].name");
             parameters.require(!engine.name.is_empty(), &field, "it is required")?;
+            parameters.require(
+                engine.name != "default",
+                &field,
+                "\"default\" is the name of defaultEngine",
+            )?;
+            parameters.require(names.insert(engine.name.clone()), &field, "an engine above has this name")?;
+            let mut keys = BTreeSet::new();
+            for (metric, custom) in engine.custom_metrics.iter().enumerate() {
+                let field = format!("engineConfigs[{index}].customMetrics[{metric}].attributeKey");
+                parameters.require(!custom.attribute_key.is_empty(), &field, "it is required")?;
+                let key = custom.attribute_key.as_str();
+                parameters.require(keys.insert(key), &field, "a metric above has this key")?;
+            }
             self.engines.insert(engine.name.clone(), engine);
         }
         if self.engines.contains_key(&self.default_engine) {

@@ -45,6 +45,37 @@ dataLayer: {discovery: {endpoints: {pluginRef: f}}}
 }
 
 #[test]
+fn empty_names_of_an_extractor_are_as_if_they_were_not_there() {
+    let extractor = |parameters: &str| {
+        let plugin = format!("plugins: [{{type: core-metrics-extractor, parameters: {{{parameters}}}}}]\n");
+        DataLayer::from_config(&EndpointPickerConfig::parse(&format!("{HEAD}{plugin}")).unwrap())
+    };
+    let empty = extractor(
+        "defaultEngine: '', engineLabelKey: '', engineConfigs: [{name: vllm, kvUsageSpec: u, loraSpec: ''}]",
+    )
+    .unwrap();
+    let default = extractor("").unwrap();
+    assert_eq!((empty.default_engine, empty.engine_labels), (default.default_engine, default.engine_labels));
+    assert_eq!(empty.engines["vllm"].lora_spec, None);
+    for (engines, message) in [
+        ("{name: default}", "engineConfigs[0].name: \"default\" is the name of defaultEngine"),
+        ("{name: a}, {name: a}", "engineConfigs[1].name: an engine above has this name"),
+        (
+            "{name: a, customMetrics: [{attributeKey: '', metricSpec: m}]}",
+            "engineConfigs[0].customMetrics[0].attributeKey: it is required",
+        ),
+        (
+            "{name: a, customMetrics: [{attributeKey: k, metricSpec: m}, {attributeKey: k, metricSpec: other}]}",
+            "engineConfigs[0].customMetrics[1].attributeKey: a metric above has this key",
+        ),
+        ("{name: a, customMetrics: [{attributeKey: k, metricSpec: ''}]}", "metric specification \"\""),
+    ] {
+        let error = extractor(&format!("engineConfigs: [{engines}]")).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+}
+
+#[test]
 fn sources_and_extractors_are_declared_plugins_of_their_sort() {
     let declared = "plugins: [{type: metrics-data-source}, {type: core-metrics-extractor}]\n";
     build(&format!(
