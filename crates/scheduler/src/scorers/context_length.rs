@@ -13,6 +13,7 @@ parameters! {
 
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
     let plugin: ContextLength = parameters.read()?;
+    parameters.require(!plugin.label.is_empty(), "label", "it is required")?;
     if plugin.enable_filtering {
         return Ok(Plugin { scorer: Plugin::scorer(plugin.clone()).scorer, ..Plugin::filter(plugin) });
     }

@@ -165,6 +165,7 @@ fn without_an_earlier_pick_nothing_is_near() {
 #[test]
 fn limits_out_of_their_range_and_unknown_producers_are_refused() {
     for (plugin, named) in [
+        ("{type: context-length-aware, parameters: {label: ''}}", "label: it is required"),
         ("{type: concurrency-detector, parameters: {maxConcurrency: 0}}", "maxConcurrency"),
         ("{type: concurrency-detector, parameters: {maxTokenConcurrency: 0}}", "maxTokenConcurrency"),
         (

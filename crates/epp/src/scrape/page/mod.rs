@@ -61,8 +61,8 @@ pub(crate) fn extract(page: &[u8], engine: &EngineConfig, metrics: &mut Metrics)
                     }
                 }
                 Field::CacheInfo => {
-                    let size = engine.cache_block_size_label_name.as_deref().unwrap_or("block_size");
-                    let blocks = engine.cache_num_blocks_label_name.as_deref().unwrap_or("num_gpu_blocks");
+                    let size = or_default(engine.cache_block_size_label_name.as_deref(), "block_size");
+                    let blocks = or_default(engine.cache_num_blocks_label_name.as_deref(), "num_gpu_blocks");
                     if let Some(size) = series.label(size).and_then(|size| size.parse().ok()) {
                         metrics.block_size = size;
                     }
@@ -119,6 +119,10 @@ fn adapters(series: &Series<'_>) -> LoraAdapters {
         waiting: list("waiting_lora_adapters"),
         max: series.label("max_lora").and_then(|max| max.trim().parse().ok()).unwrap_or_default(),
     }
+}
+
+fn or_default<'a>(label: Option<&'a str>, default: &'a str) -> &'a str {
+    label.filter(|label| !label.is_empty()).unwrap_or(default)
 }
 
 #[expect(

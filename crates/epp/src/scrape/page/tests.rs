@@ -1,6 +1,6 @@
 use longboat_scheduler::{
     Metrics,
-    config::{DataLayer, EndpointPickerConfig, EngineConfig},
+    config::{DataLayer, EndpointPickerConfig, EngineConfig, MetricSpec},
 };
 use proptest::prelude::*;
 
@@ -35,6 +35,19 @@ fn a_vllm_page_is_searched_for_what_is_wanted() {
         (lora.active, lora.waiting, lora.max),
         (vec!["a".to_owned(), "b".to_owned()], vec!["c".to_owned()], 4)
     );
+}
+
+#[test]
+fn a_label_with_an_empty_name_is_the_usual_one() {
+    let spec = Some(MetricSpec::try_from("info".to_owned()).unwrap());
+    let engine = EngineConfig {
+        cache_info_spec: spec,
+        cache_block_size_label_name: Some(String::new()),
+        ..EngineConfig::default()
+    };
+    let mut metrics = Metrics::default();
+    extract(b"info{block_size=\"32\"} 1\n", &engine, &mut metrics);
+    assert_eq!(metrics.block_size, 32);
 }
 
 #[test]
