@@ -37,10 +37,7 @@ const DIFFERENT: &[(&str, &str)] = &[
         "pd-kserve-nodecode/r0",
         "by design: 503 instead of 429 (compatibility.yaml#no-decode-endpoints); has a test of its own in answer.rs",
     ),
-    (
-        "errors/unknown-path",
-        "since llm-d-router#2507, no parser is needed for a request; has a test of its own",
-    ),
+    ("errors/unknown-path", "since llm-d-router#2507, no parser is needed; has a test of its own"),
     (
         "errors/request-trailers",
         "by design: trailers end a body; the reference waits for an end that never comes",

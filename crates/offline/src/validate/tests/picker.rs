@@ -403,9 +403,12 @@ fn arguments_that_our_programs_refuse_are_errors_at_the_argument() {
             ),
         ),
         (
-            picker("[--refresh-metrics-interval, 0s]"),
+            picker("[--max-request-bytes-in-flight, '1']"),
             format!("{at_picker}[1]"),
-            refuses(picker_main, "--refresh-metrics-interval: must be positive"),
+            refuses(
+                picker_main,
+                "--max-request-bytes-in-flight: must not be less than --max-request-body-size",
+            ),
         ),
         (
             sidecar("['--connector=lmcache']"),
