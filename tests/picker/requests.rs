@@ -207,6 +207,13 @@ fn what_cannot_be_scheduled_is_refused_with_a_reason() {
         400,
         "model not found in request body",
     );
+    refused(
+        ALL,
+        "/v2/whatever",
+        &body("x", 1),
+        400,
+        "no parser registered matching path suffix for: /v2/whatever",
+    );
     refused(NOBODY, CHAT, &body("x", 1), 503, "ServiceUnavailable - ");
 }
 

@@ -124,7 +124,7 @@ impl From<BodyError> for Refusal {
 impl From<ScheduleError> for Refusal {
     fn from(error: ScheduleError) -> Self {
         let (code, reason) = match error {
-            ScheduleError::NotAdmitted | ScheduleError::TooSlow | ScheduleError::Filtered => {
+            ScheduleError::NotAdmitted | ScheduleError::TooSlow | ScheduleError::Filtered(_) => {
                 (Code::ResourceExhausted, drop_reason::SATURATED)
             }
             // The pool has prefill pods only: there is no load that the client could reduce.
@@ -156,10 +156,10 @@ mod tests {
                 "inference error: ServiceUnavailable - failed to find endpoint candidates for serving the request",
             ),
             (
-                ScheduleError::Filtered,
+                ScheduleError::filtered_by("default"),
                 429,
                 "rejected-saturated",
-                "inference error: ResourceExhausted - no endpoints available for the given request",
+                "inference error: ResourceExhausted - failed to find target endpoint: failed to run scheduler profile 'default'",
             ),
         ] {
             let Action::Immediate(answer) = Refusal::from(error).action() else {

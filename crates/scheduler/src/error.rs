@@ -249,8 +249,8 @@ pub enum ScheduleError {
     #[error("failed to find endpoint candidates for serving the request")]
     NoCandidates,
     /// The filters dropped all candidates, so the pool is busy.
-    #[error("no endpoints available for the given request")]
-    Filtered,
+    #[error("failed to find target endpoint: {0}")]
+    Filtered(String),
     /// The request names a profile that does not exist.
     #[error("failed to find target endpoint: failed to run any scheduler profile for request {0}")]
     NoProfile(String),
@@ -263,4 +263,13 @@ pub enum ScheduleError {
     /// No endpoint can decode.
     #[error("failed to find target endpoint: failed to find available decode workers")]
     NoDecodeWorkers,
+}
+
+// === impl ScheduleError ===
+
+impl ScheduleError {
+    /// The error for a profile whose filters dropped all candidates.
+    pub fn filtered_by(profile: &str) -> Self {
+        Self::Filtered(format!("failed to run scheduler profile '{profile}'"))
+    }
 }

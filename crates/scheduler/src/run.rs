@@ -52,7 +52,7 @@ impl Run<'_, '_> {
     pub(crate) fn only_profile(&mut self) -> Result<usize, ScheduleError> {
         let profile = &self.profiles[0];
         let run = without_timing(self.handler_watch, || self.run(profile, None));
-        run.ok_or(ScheduleError::Filtered)
+        run.ok_or_else(|| ScheduleError::filtered_by(&profile.name))
     }
 
     fn run(&mut self, profile: &Profile, peer: Option<Candidate>) -> Option<usize> {

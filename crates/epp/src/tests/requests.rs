@@ -134,11 +134,12 @@ fn a_body_over_the_limit_is_refused_before_it_is_complete() {
 }
 
 #[test]
-fn a_pool_without_endpoints_refuses_known_and_unknown_paths() {
+fn an_unknown_path_and_a_pool_without_endpoints_are_refused() {
     let core = picker(0);
-    for path in [CHAT, "/v1/what?x"] {
-        assert_eq!(status(&Stream::open(&core).request(path, &[], BODY, None)), 503, "{path}");
-    }
+    let mut stream = Stream::open(&core);
+    assert_eq!(status(&stream.request(CHAT, &[], BODY, None)), 503);
+    let mut stream = Stream::open(&core);
+    assert_eq!(status(&stream.request("/v1/what?x", &[], BODY, None)), 400);
 }
 
 #[test]
@@ -385,15 +386,8 @@ requestHandler: {parsers: [{pluginRef: passthrough-parser}, {pluginRef: openai-p
     }
     let replies = Stream::open(&core).request(CHAT, &[], b"no JSON", None);
     assert_eq!(immediate(&replies[0]).status, 400, "OpenAI's paths are still read");
-    let replies = Stream::open(&picker(1)).request("/anything", &[], b"no JSON", None);
-    assert_eq!(changes(&replies[0]).get(names::DESTINATION), Some("127.0.1.1:18300"), "it is a default");
-    let listed = "plugins: [{type: openai-parser}, {type: queue-scorer}]
-requestHandler: {parsers: [{pluginRef: openai-parser}]}
-";
-    let core = support::core(listed);
-    support::with_endpoints(&core, 1);
-    let replies = Stream::open(&core).request("/anything", &[], BODY, None);
-    assert_eq!(immediate(&replies[0]).status, 400, "a list has no other parser");
+    let replies = Stream::open(&picker(1)).request("/anything", &[], BODY, None);
+    assert_eq!(immediate(&replies[0]).status, 400, "it is not among the defaults");
 }
 
 #[test]
@@ -432,6 +426,8 @@ requestHandler: {parsers: [{pluginRef: sglanghttp-parser}]}
         let replies = Stream::open(&core).request("/generate", &[], refused, None);
         assert_eq!(immediate(&replies[0]).status, 400);
     }
+    let replies = Stream::open(&picker(1)).request("/generate", &[], body, None);
+    assert_eq!(immediate(&replies[0]).status, 400, "it is not among the defaults");
 }
 
 #[test]

@@ -56,8 +56,7 @@ impl Parser {
 }
 
 /// The parsers of a configuration that names none.
-const DEFAULT_PARSERS: [Parser; 4] =
-    [Parser::OpenAi, Parser::Anthropic, Parser::VllmHttp, Parser::Passthrough];
+const DEFAULT_PARSERS: [Parser; 3] = [Parser::OpenAi, Parser::Anthropic, Parser::VllmHttp];
 
 /// The plugin types that each part of flow control may have. Each type can be named without being declared.
 const DETECTORS: &[&str] = &["utilization-detector", "concurrency-detector", "max-saturation-detector"];

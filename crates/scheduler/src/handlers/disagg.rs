@@ -137,7 +137,7 @@ impl Disagg {
             let mut endpoints = run.context.candidates.iter().map(|candidate| &candidate.endpoint);
             // The filters may also have dropped endpoints that are full.
             if endpoints.any(|endpoint| role::serves(&endpoint.labels, Stage::Decode)) {
-                ScheduleError::Filtered
+                ScheduleError::Filtered("failed to find available decode workers".to_owned())
             } else {
                 ScheduleError::NoDecodeWorkers
             }

@@ -27,7 +27,7 @@ impl ProfileHandler for HeaderProfile {
         let name = name.filter(|name| !name.is_empty()).unwrap_or(&self.default_profile);
         match run.profile(name) {
             Some(primary) => Ok(HandlerResult::plain(primary)),
-            None if run.has_profile(name) => Err(ScheduleError::Filtered),
+            None if run.has_profile(name) => Err(ScheduleError::filtered_by(name)),
             None => Err(ScheduleError::NoProfile(run.context.request.id.to_owned())),
         }
     }

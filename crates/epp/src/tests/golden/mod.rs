@@ -37,18 +37,11 @@ const DIFFERENT: &[(&str, &str)] = &[
         "pd-kserve-nodecode/r0",
         "by design: 503 instead of 429 (compatibility.yaml#no-decode-endpoints); has a test of its own in answer.rs",
     ),
-    ("errors/unknown-path", "since llm-d-router#2507, no parser is needed; has a test of its own"),
     (
         "errors/request-trailers",
         "by design: trailers end a body; the reference waits for an end that never comes",
     ),
 ];
-
-/// A message of the recorded release, and that of later ones (llm-d-router#2462).
-const REWORDED: (&str, &str) = (
-    "failed to find target endpoint: failed to run scheduler profile 'default'",
-    "no endpoints available for the given request",
-);
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -262,8 +255,7 @@ impl Attempt<'_> {
             };
             let body = String::from_utf8_lossy(&immediate.body);
             // Request ids of the recording are scenario-request-round.
-            let expected_body =
-                expected.body.replace(&recorded_id(&expected.body), id).replace(REWORDED.0, REWORDED.1);
+            let expected_body = expected.body.replace(&recorded_id(&expected.body), id);
             if immediate.status != expected.status || body != expected_body {
                 return Err(format!(
                     "expected {} {expected_body:?}, got {} {body:?}",
