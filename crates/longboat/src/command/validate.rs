@@ -51,14 +51,10 @@ fn print(report: &Report) {
         }
     }
     let found = |severity, noun| counted(report.count(severity), noun);
-    let mut summary = format!(
-        "{} checked: {}, {}",
-        counted(report.checked.len(), "object"),
-        found(Severity::Error, "error"),
-        found(Severity::Warning, "warning"),
-    );
+    let mut counts = vec![found(Severity::Error, "error"), found(Severity::Warning, "warning")];
     if report.count(Severity::Note) > 0 {
-        summary += &format!(", {}", found(Severity::Note, "note"));
+        counts.push(found(Severity::Note, "note"));
     }
-    printer::note(&summary);
+    let objects = counted(report.checked.len(), "object");
+    printer::note(&format!("{objects} checked: {}", counts.join(", ")));
 }

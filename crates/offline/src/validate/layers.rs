@@ -146,7 +146,6 @@ impl Layers<'_> {
             condition::ROUTING_PRECONDITION_NOT_MET => "spec.model.lora",
             condition::SCHEDULER_RECONCILE_ERROR => "spec.router.scheduler",
             condition::HTTP_ROUTE_RECONCILE_ERROR => "spec.router.route",
-            condition::RECONCILE_SCALING_ERROR => "spec.scaling",
             _ => "spec",
         };
         let mut finding = Finding::at(document, name, path, Source::Plan).error(reason, &message);
