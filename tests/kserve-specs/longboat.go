@@ -18,7 +18,7 @@ import (
 func startLongboat(environment *envtest.Environment, namespace string) {
 	server := environment.Config
 	config := api.NewConfig()
-	config.Clusters["specs"] = &api.Cluster{Server: "https://" + server.Host, CertificateAuthorityData: server.CAData}
+	config.Clusters["specs"] = &api.Cluster{Server: server.Host, CertificateAuthorityData: server.CAData}
 	config.AuthInfos["specs"] = &api.AuthInfo{ClientCertificateData: server.CertData, ClientKeyData: server.KeyData}
 	config.Contexts["specs"] = &api.Context{Cluster: "specs", AuthInfo: "specs"}
 	config.CurrentContext = "specs"
